@@ -1,0 +1,1 @@
+//! The ambient context of a running handler, shared by calls and tasks.

@@ -1,0 +1,1 @@
+//! The wire protocol of Punctual as state machines without I/O.

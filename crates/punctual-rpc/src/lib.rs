@@ -1,0 +1,1 @@
+//! The RPC runtime of Punctual on tokio.

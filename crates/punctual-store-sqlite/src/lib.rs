@@ -1,0 +1,1 @@
+//! The embedded store of Punctual: SQLite with group commit.

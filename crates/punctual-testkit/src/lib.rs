@@ -1,0 +1,1 @@
+//! What the tests of Punctual share: a virtual clock, counting instruments, faulty links, the store suite and the transport suite.
