@@ -1,0 +1,120 @@
+//! The context itself: a small value that moves in and out of a thread-local around each poll of a handler.
+
+use crate::scope::CURRENT;
+use crate::{CancelReason, Host, Metadata, Peer, Scoped, TaskScope};
+use punctual_clock::Instant;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a running handler may know about the call or task that it serves.
+///
+/// Cloning is cheap (reference counts). A clone may outlive the handler; its budget and cancellation stay true.
+#[derive(Clone)]
+pub struct Context {
+    deadline: Instant,
+    metadata: Metadata,
+    host: Arc<dyn Host>,
+    key: u64,
+    task: Option<Arc<TaskScope>>,
+}
+
+impl Context {
+    /// A context for a runtime to hand to a handler. `key` names the call or attempt to its `host`;
+    /// `deadline` is [`Instant::FAR`] where there is none.
+    #[must_use]
+    pub fn new(host: Arc<dyn Host>, key: u64, deadline: Instant) -> Self {
+        Context { deadline, metadata: Metadata::default(), host, key, task: None }
+    }
+
+    /// The same with metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// The same for a durable attempt.
+    #[must_use]
+    pub fn with_task(mut self, task: Arc<TaskScope>) -> Self {
+        self.task = Some(task);
+        self
+    }
+
+    /// The context of the handler that this code runs in, or `None` outside of any.
+    ///
+    /// It follows the handler's own future. A task that the handler spawns has none unless it is wrapped with
+    /// [`Context::scope`].
+    #[must_use]
+    pub fn current() -> Option<Context> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// The deadline of the handler that this code runs in, or `None` without a handler or without a deadline.
+    /// Cheaper than [`Context::current`]: it clones nothing.
+    #[must_use]
+    pub fn current_deadline() -> Option<Instant> {
+        CURRENT.with_borrow(|current| current.as_ref().and_then(Context::deadline))
+    }
+
+    /// Runs `future` with this context as the ambient one.
+    pub fn scope<F: Future>(self, future: F) -> Scoped<F> {
+        Scoped::new(self, future)
+    }
+
+    /// The instant at which the budget ends, on the host's monotonic clock.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        (self.deadline != Instant::FAR).then_some(self.deadline)
+    }
+
+    /// What is left of the budget now; zero once it has ended, `None` where there is no deadline.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.deadline().map(|deadline| deadline.since(self.host.clock().now()))
+    }
+
+    /// The caller's metadata.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The other end of the connection, or `None` for a durable task.
+    #[must_use]
+    pub fn peer(&self) -> Option<&Peer> {
+        self.host.peer()
+    }
+
+    /// The durable attempt, or `None` for a plain call.
+    #[must_use]
+    pub fn task(&self) -> Option<&TaskScope> {
+        self.task.as_deref()
+    }
+
+    /// Why the call or attempt was cancelled, or `None` while it was not.
+    #[must_use]
+    pub fn cancel_reason(&self) -> Option<CancelReason> {
+        self.host.cancel_reason(self.key)
+    }
+
+    /// Resolves once the call or attempt is cancelled, with the reason; never if it ends by itself.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing: the next call resolves with the same reason.
+    pub async fn cancelled(&self) -> CancelReason {
+        poll_fn(|cx| self.host.poll_cancelled(self.key, cx)).await
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("deadline", &self.deadline())
+            .field("metadata", &self.metadata)
+            .field("peer", &self.peer())
+            .field("task", &self.task)
+            .finish_non_exhaustive()
+    }
+}
