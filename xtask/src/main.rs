@@ -1,3 +1,53 @@
-//! The chores of the workspace.
+//! The chores of the workspace: `cargo xtask test` is the test command, `cargo xtask check` the quick one.
+//!
+//! This file only reads the command line and turns the outcome into an exit code: 0 when all is well, 1 when a step
+//! failed, 2 when the command line was wrong. What a chore consists of is listed in `test` and `check`.
 
-fn main() {}
+mod arguments;
+mod cargo;
+mod check;
+mod deny;
+mod files;
+mod graph;
+mod layout;
+mod licence;
+mod purity;
+mod rust_source;
+mod sql;
+mod step;
+mod tally;
+mod target_dir;
+mod test;
+mod toolchain;
+mod workspace;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Chore};
+use cargo::Cargo;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(refused) => {
+            eprintln!("error: {refused}");
+            return ExitCode::from(2);
+        }
+    };
+    let outcome = match arguments.chore {
+        Chore::Help => {
+            print!("{}", arguments::help());
+            return ExitCode::SUCCESS;
+        }
+        Chore::Check => Cargo::prepare().and_then(|cargo| check::run(&cargo, &arguments)),
+        Chore::Test => Cargo::prepare().and_then(|cargo| test::run(&cargo, &arguments)),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
