@@ -54,7 +54,7 @@ struct Sources {
     allow_registry: Vec<String>,
 }
 
-/// `name`, or `name@requirement`.
+/// `name`, `name:requirement`, or `name@version` for exactly that one: cargo-deny's own forms.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct Spec {
@@ -66,14 +66,18 @@ impl TryFrom<String> for Spec {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let (name, versions) = match text.split_once('@') {
-            None => (text.as_str(), None),
-            Some((name, versions)) => {
-                let versions = versions.parse().map_err(|error| format!("\"{text}\" asks for no version: {error}"))?;
-                (name, Some(versions))
-            }
+        let spec = |name: &str, versions: Result<VersionReq, semver::Error>| match versions {
+            Ok(versions) => Ok(Self { name: name.to_owned(), versions: Some(versions) }),
+            Err(error) => Err(format!("\"{text}\" asks for no version: {error}")),
         };
-        Ok(Self { name: name.to_owned(), versions })
+        if let Some((name, version)) = text.split_once('@') {
+            // An operator behind the sign is refused here: cargo-deny would pass over it, and a floor would bind nothing.
+            return spec(name, version.parse::<Version>().and_then(|version| format!("={version}").parse()));
+        }
+        if let Some((name, requirement)) = text.split_once(':') {
+            return spec(name, requirement.parse());
+        }
+        Ok(Self { name: text, versions: None })
     }
 }
 
@@ -174,8 +178,8 @@ mod tests {
         exceptions = [{ crate = "roots", allow = ["CDLA-Permissive-2.0"] }]
         [bans]
         deny = [
-            { crate = "rustls@<0.23.45", reason = "floor" },
-            { crate = "embed@=8.14.0", reason = "does not resolve" },
+            { crate = "rustls:<0.23.45", reason = "floor" },
+            { crate = "embed@8.14.0", reason = "does not resolve" },
             { crate = "bincode", reason = "dead" },
         ]
         [sources]
@@ -245,7 +249,7 @@ mod tests {
     /// Guards that a mistake in the file is told: a floor that cannot be read would refuse nothing.
     #[test]
     fn a_policy_that_cannot_be_read_is_refused() {
-        assert!(Policy::parse(&POLICY.replace("rustls@<0.23.45", "rustls@<0.x.y")).is_err());
+        assert!(Policy::parse(&POLICY.replace("rustls:<0.23.45", "rustls@<0.x.y")).is_err());
         assert!(Policy::parse(&POLICY.replace("[sources]", "[source]")).is_err());
     }
 
