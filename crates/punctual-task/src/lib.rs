@@ -1,1 +1,27 @@
-//! The durable engine's core as pure functions: tasks, schedules, the planner, the Store trait and its in-memory model.
+//! The durable engine's core, without I/O: what a task, an attempt, a lease and a schedule are, how time rules give slots,
+//! how the planner decides due slots, and the [`Store`] trait with its in-memory reference model.
+//!
+//! Nothing here asks for the time: instants are arguments. The Store trait is the one async word.
+
+pub mod attempt;
+pub mod error;
+pub mod id;
+pub mod policy;
+pub mod queue;
+pub mod retention;
+pub mod schedule;
+pub mod series;
+pub mod store;
+pub mod task;
+pub mod worker;
+
+pub use attempt::*;
+pub use error::{StoreError, StoreErrorKind};
+pub use id::{BadTaskId, IdBlock, ScheduleId, TaskId, WorkerId};
+pub use policy::{Backoff, Growth, Policy, TaskOptions};
+pub use queue::QueueView;
+pub use retention::{Pruned, Retention};
+pub use series::*;
+pub use store::{Reply, Store, StoreInfo};
+pub use task::*;
+pub use worker::*;

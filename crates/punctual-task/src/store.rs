@@ -1,0 +1,142 @@
+//! The store: where the engine keeps its state. Implemented here by [`crate::MemStore`], the reference model, and by one
+//! crate for each database.
+//!
+//! Every operation is one transaction. Bulk is the base: one task is a batch of one. Operations that a worker makes
+//! carry its [`WorkerId`], the fence: once a worker was marked dead, none of its writes is accepted. The database's
+//! clock decides what is due and which lease has ended; callers never pass a "now".
+
+use crate::attempt::{CancelOutcome, ClaimBatch, ClaimRequest, Finish, Finished, RetryOutcome};
+use crate::error::StoreError;
+use crate::id::{IdBlock, TaskId, WorkerId};
+use crate::queue::QueueView;
+use crate::retention::{Pruned, Retention};
+use crate::series::{
+    Declaration, Declared, Loss, Materialised, ScheduleCommand, ScheduleView, Steered, Sweep, SweepReport, Window,
+};
+use crate::task::{Enqueued, NewTask, Page, TaskDetail, TaskFilter, TaskView};
+use crate::worker::{Rescue, Renewal, WorkerInfo, WorkerView};
+use punctual_clock::Timestamp;
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// What every operation returns.
+///
+/// # Cancel safety
+/// Dropping it before it resolves leaves unknown whether the write happened, as a lost connection does: read again by id.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// What a store says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreInfo {
+    /// `memory`, `sqlite`, …
+    pub kind: &'static str,
+    /// Where it is, without secrets.
+    pub location: String,
+    /// The engine behind it and its version.
+    pub version: String,
+    /// The version of the tables, 0 where there are none.
+    pub schema_version: u32,
+}
+
+/// A place where tasks and schedules live.
+///
+/// # Errors
+/// All operations: [`StoreErrorKind`](crate::StoreErrorKind) says whether anything was written.
+pub trait Store: Debug + Send + Sync + 'static {
+    /// What it is.
+    fn info(&self) -> StoreInfo;
+
+    /// The database's clock.
+    fn now(&self) -> Reply<'_, Timestamp>;
+
+    /// Draws `count` ids that no other caller gets.
+    fn draw_ids(&self, count: u32) -> Reply<'_, IdBlock>;
+
+    // Tasks.
+
+    /// Writes tasks, all or none. Results are in the order of the request; a taken unique key gives its holder
+    /// ([`KeyMode::Keep`](crate::KeyMode::Keep)) or refuses the whole batch ([`KeyMode::Reject`](crate::KeyMode::Reject)).
+    /// An id that is there already, with the same content, is the resend of a write whose reply was lost: `inserted` is true.
+    fn enqueue(&self, tasks: Vec<NewTask>) -> Reply<'_, Vec<Enqueued>>;
+
+    /// Takes due tasks for a live worker: by level with ageing, then by due time, then by id.
+    fn claim(&self, worker: WorkerId, request: ClaimRequest) -> Reply<'_, ClaimBatch>;
+
+    /// Records attempts, in one commit; each is applied, already there, or refused on its own.
+    fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>>;
+
+    /// Cancels: waiting tasks at once, running ones by request.
+    fn cancel(&self, tasks: Vec<TaskId>) -> Reply<'_, Vec<CancelOutcome>>;
+
+    /// Makes ended tasks wait again.
+    fn retry(&self, tasks: Vec<TaskId>) -> Reply<'_, Vec<RetryOutcome>>;
+
+    /// All that is kept of one task.
+    fn task(&self, id: TaskId) -> Reply<'_, Option<TaskDetail>>;
+
+    /// A page of tasks, newest first.
+    fn tasks(&self, filter: TaskFilter, page: Page) -> Reply<'_, Vec<TaskView>>;
+
+    // Queues.
+
+    /// All queues that hold or held a task or were paused, by name.
+    fn queues(&self) -> Reply<'_, Vec<QueueView>>;
+
+    /// Pauses or resumes claims from a queue. Gives whether that changed anything.
+    fn pause_queue(&self, queue: String, paused: bool) -> Reply<'_, bool>;
+
+    // Workers.
+
+    /// Registers a worker and draws its fence. Its lease lasts `lease` from now.
+    fn register(&self, info: WorkerInfo, lease: Duration) -> Reply<'_, WorkerId>;
+
+    /// Extends the lease, also one that has ended, unless the worker was marked dead
+    /// ([`Fenced`](crate::StoreErrorKind::Fenced)).
+    fn renew(&self, worker: WorkerId, lease: Duration) -> Reply<'_, Renewal>;
+
+    /// The tasks that a worker holds, with their attempt numbers: after an error on the claim path a worker compares them
+    /// with its memory.
+    fn holdings(&self, worker: WorkerId) -> Reply<'_, Vec<(TaskId, u32)>>;
+
+    /// Gives back tasks that were claimed and not run to an end. They wait again, due as before; nothing is spent.
+    fn hand_back(&self, worker: WorkerId, tasks: Vec<TaskId>) -> Reply<'_, u32>;
+
+    /// Ends a registration: hands back what it still holds.
+    fn retire(&self, worker: WorkerId) -> Reply<'_, ()>;
+
+    /// Marks workers dead whose lease ended, all but `by`, and requeues what they held. Safe to call from many at once.
+    fn rescue(&self, by: WorkerId) -> Reply<'_, Rescue>;
+
+    /// All live and recently dead workers.
+    fn workers(&self) -> Reply<'_, Vec<WorkerView>>;
+
+    // Schedules.
+
+    /// Creates a schedule or brings it up to a declaration.
+    fn declare(&self, declaration: Declaration) -> Reply<'_, Declared>;
+
+    /// Does what an operator asks.
+    fn steer(&self, name: String, command: ScheduleCommand) -> Reply<'_, Steered>;
+
+    /// Decides due slots of many schedules in one commit, each with its outcome.
+    fn materialise(&self, sweep: Sweep) -> Reply<'_, SweepReport>;
+
+    /// Writes one window under compare-and-swap. Decides in the order inactive, version, cursor, exists, created; a
+    /// window over the series' budget or `until` ends the series in the same commit.
+    fn apply(&self, window: Window) -> Reply<'_, Materialised>;
+
+    /// One schedule.
+    fn schedule(&self, name: String) -> Reply<'_, Option<ScheduleView>>;
+
+    /// Schedules by name, those after `after`, at most `limit` (up to [`Page::LIMIT_MAX`]).
+    fn schedules(&self, after: Option<String>, limit: u32) -> Reply<'_, Vec<ScheduleView>>;
+
+    /// The latest losses of a schedule, newest first, at most `limit`.
+    fn losses(&self, name: String, limit: u32) -> Reply<'_, Vec<Loss>>;
+
+    // Upkeep.
+
+    /// Removes at most `limit` ended tasks that are older than `retention` allows. A pruned slot never comes back.
+    fn prune(&self, retention: Retention, limit: u32) -> Reply<'_, Pruned>;
+}
