@@ -1,4 +1,10 @@
 //! The wire protocol of Punctual as state machines without I/O.
 
+pub mod codec;
 pub mod contract;
+pub mod describe;
+pub mod frame;
+pub mod handshake;
+pub mod limits;
 pub mod schema;
+pub mod status;

@@ -1,0 +1,461 @@
+//! The strict reader of the compact format.
+
+use super::varint;
+use crate::codec::{Codec, CodecError, DEPTH_MAX, EMPTY_ELEMENTS_MAX, Problem};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+    VariantAccess, Visitor,
+};
+use std::fmt;
+
+/// Why reading stopped. Boxed, since it crosses every level of a type's own code.
+#[derive(Debug)]
+pub(super) struct Fault(Box<(Problem, String)>);
+
+impl Fault {
+    #[cold]
+    fn new(problem: Problem, text: impl fmt::Display) -> Self {
+        Fault(Box::new((problem, text.to_string())))
+    }
+
+    pub(super) fn into_error(self, at: usize) -> CodecError {
+        CodecError::new(Codec::Compact, self.0.0, Some(at), self.0.1)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.1)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Error for Fault {
+    fn custom<T: fmt::Display>(text: T) -> Self {
+        Fault::new(Problem::Data, text)
+    }
+
+    fn invalid_value(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Fault::new(Problem::Data, format_args!("invalid value: {unexpected}, expected {expected}"))
+    }
+}
+
+/// Reads one value from the front of a body.
+pub(super) struct Reader<'de> {
+    rest: &'de [u8],
+    whole: usize,
+    depth_left: u32,
+    empty_left: u32,
+}
+
+impl<'de> Reader<'de> {
+    pub(super) fn new(body: &'de [u8]) -> Self {
+        Reader { rest: body, whole: body.len(), depth_left: DEPTH_MAX, empty_left: EMPTY_ELEMENTS_MAX }
+    }
+
+    pub(super) fn position(&self) -> usize {
+        self.whole - self.rest.len()
+    }
+
+    pub(super) fn end(&self) -> Result<(), Fault> {
+        match self.rest.len() {
+            0 => Ok(()),
+            extra => Err(Fault::new(Problem::Trailing, format_args!("{extra} bytes follow the value"))),
+        }
+    }
+
+    #[cold]
+    fn short(&self, need: usize) -> Fault {
+        Fault::new(Problem::Truncated, format_args!("{need} bytes are needed where {} are left", self.rest.len()))
+    }
+
+    #[inline]
+    fn byte(&mut self) -> Result<u8, Fault> {
+        let (byte, rest) = self.rest.split_first().ok_or_else(|| self.short(1))?;
+        self.rest = rest;
+        Ok(*byte)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(|| self.short(N))?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    #[inline]
+    fn varint<const BITS: u32>(&mut self) -> Result<u128, Fault> {
+        match varint::read::<BITS>(self.rest) {
+            Some(Ok((value, rest))) => {
+                self.rest = rest;
+                Ok(value)
+            }
+            Some(Err(varint::TooWide)) => {
+                Err(Fault::new(Problem::Data, format_args!("an integer does not fit {BITS} bits")))
+            }
+            None => Err(Fault::new(Problem::Truncated, "the body ends inside an integer")),
+        }
+    }
+
+    /// The integer's low 64 bits: the callers ask for at most 64.
+    #[inline]
+    fn varint64<const BITS: u32>(&mut self) -> Result<u64, Fault> {
+        self.varint::<BITS>().map(|value| value as u64)
+    }
+
+    #[inline]
+    fn signed64<const BITS: u32>(&mut self) -> Result<i64, Fault> {
+        let folded = self.varint64::<BITS>()?;
+        Ok((folded >> 1) as i64 ^ -((folded & 1) as i64))
+    }
+
+    #[inline]
+    fn bytes(&mut self) -> Result<&'de [u8], Fault> {
+        let len = self.varint64::<64>()?;
+        let cut = usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len));
+        let (taken, rest) = cut.ok_or_else(|| {
+            let left = self.rest.len();
+            Fault::new(Problem::Length, format_args!("a length of {len} bytes where {left} are left"))
+        })?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    #[inline]
+    fn str(&mut self) -> Result<&'de str, Fault> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Fault::new(Problem::Data, "a text is not UTF-8"))
+    }
+
+    /// A count of elements. Those that take bytes cannot outnumber the bytes left; those that take none have a bound of
+    /// their own, so a count over the sum of both is refused before the first element.
+    #[inline]
+    fn count(&mut self) -> Result<usize, Fault> {
+        let count = self.varint64::<64>()?;
+        let left = self.rest.len();
+        if count > left as u64 + u64::from(self.empty_left) {
+            return Err(Fault::new(Problem::Length, format_args!("{count} elements where {left} bytes are left")));
+        }
+        // At most the length of a slice plus a small constant.
+        Ok(count as usize)
+    }
+
+    /// Reads something that holds other things.
+    #[inline]
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        self.depth_left = self
+            .depth_left
+            .checked_sub(1)
+            .ok_or_else(|| Fault::new(Problem::Depth, format_args!("nesting is deeper than {DEPTH_MAX} levels")))?;
+        let result = read(self);
+        self.depth_left += 1;
+        result
+    }
+
+    /// Charges an element or entry that began at `before` bytes left and took none.
+    #[inline]
+    fn charge_empty(&mut self, before: usize) -> Result<(), Fault> {
+        if self.rest.len() == before {
+            self.empty_left = self.empty_left.checked_sub(1).ok_or_else(|| {
+                let text = format_args!("more than {EMPTY_ELEMENTS_MAX} elements take no bytes");
+                Fault::new(Problem::Length, text)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserializer<'de> for &mut Reader<'de> {
+    type Error = Fault;
+
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Fault> {
+        Err(Fault::new(Problem::Data, "the compact codec cannot read a type that asks the bytes what they are"))
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        self.deserialize_any(visitor)
+    }
+
+    #[inline]
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.byte()? {
+            0 => visitor.visit_bool(false),
+            1 => visitor.visit_bool(true),
+            other => Err(Fault::new(Problem::Data, format_args!("{other} for a bool; expected 0 or 1"))),
+        }
+    }
+
+    #[inline]
+    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_i8(self.byte()? as i8)
+    }
+
+    #[inline]
+    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_u8(self.byte()?)
+    }
+
+    #[inline]
+    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_i16(self.signed64::<16>()? as i16)
+    }
+
+    #[inline]
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_i32(self.signed64::<32>()? as i32)
+    }
+
+    #[inline]
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_i64(self.signed64::<64>()?)
+    }
+
+    fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let folded = self.varint::<128>()?;
+        visitor.visit_i128((folded >> 1) as i128 ^ -((folded & 1) as i128))
+    }
+
+    #[inline]
+    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_u16(self.varint64::<16>()? as u16)
+    }
+
+    #[inline]
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_u32(self.varint64::<32>()? as u32)
+    }
+
+    #[inline]
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_u64(self.varint64::<64>()?)
+    }
+
+    fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_u128(self.varint::<128>()?)
+    }
+
+    #[inline]
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_f32(f32::from_le_bytes(self.array()?))
+    }
+
+    #[inline]
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_f64(f64::from_le_bytes(self.array()?))
+    }
+
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let mut chars = self.str()?.chars();
+        match (chars.next(), chars.next()) {
+            (Some(one), None) => visitor.visit_char(one),
+            _ => Err(Fault::new(Problem::Data, "a character is not exactly one")),
+        }
+    }
+
+    #[inline]
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_borrowed_str(self.str()?)
+    }
+
+    #[inline]
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_borrowed_str(self.str()?)
+    }
+
+    #[inline]
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_borrowed_bytes(self.bytes()?)
+    }
+
+    #[inline]
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_borrowed_bytes(self.bytes()?)
+    }
+
+    #[inline]
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.byte()? {
+            0 => visitor.visit_none(),
+            1 => self.nested(|reader| visitor.visit_some(reader)),
+            other => Err(Fault::new(Problem::Data, format_args!("{other} for an option; expected 0 or 1"))),
+        }
+    }
+
+    #[inline]
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_unit()
+    }
+
+    #[inline]
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_unit()
+    }
+
+    #[inline]
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+        self.nested(|reader| visitor.visit_newtype_struct(reader))
+    }
+
+    #[inline]
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let left = self.count()?;
+        self.nested(|reader| visitor.visit_seq(Elements { reader, left, counted: true }))
+    }
+
+    #[inline]
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Fault> {
+        self.nested(|reader| visitor.visit_seq(Elements { reader, left: len, counted: false }))
+    }
+
+    #[inline]
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        self.deserialize_tuple(len, visitor)
+    }
+
+    #[inline]
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let left = self.count()?;
+        self.nested(|reader| {
+            let began = reader.rest.len();
+            visitor.visit_map(Entries { reader, left, began })
+        })
+    }
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        self.deserialize_tuple(fields.len(), visitor)
+    }
+
+    #[inline]
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        self.nested(|reader| visitor.visit_enum(Variant { reader }))
+    }
+}
+
+/// The elements of a sequence, or the fields of a tuple, whose number the type fixes.
+struct Elements<'a, 'de> {
+    reader: &'a mut Reader<'de>,
+    left: usize,
+    counted: bool,
+}
+
+impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
+    type Error = Fault;
+
+    #[inline]
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(None);
+        };
+        self.left = left;
+        let before = self.reader.rest.len();
+        let value = seed.deserialize(&mut *self.reader)?;
+        if self.counted {
+            self.reader.charge_empty(before)?;
+        }
+        Ok(Some(value))
+    }
+
+    /// Never more than the bytes left: a collection that trusts it reserves for what was received.
+    #[inline]
+    fn size_hint(&self) -> Option<usize> {
+        Some(if self.counted { self.left.min(self.reader.rest.len()) } else { self.left })
+    }
+}
+
+/// The entries of a map.
+struct Entries<'a, 'de> {
+    reader: &'a mut Reader<'de>,
+    left: usize,
+    began: usize,
+}
+
+impl<'de> MapAccess<'de> for Entries<'_, 'de> {
+    type Error = Fault;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(None);
+        };
+        self.left = left;
+        self.began = self.reader.rest.len();
+        seed.deserialize(&mut *self.reader).map(Some)
+    }
+
+    #[inline]
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        let value = seed.deserialize(&mut *self.reader)?;
+        self.reader.charge_empty(self.began)?;
+        Ok(value)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left.min(self.reader.rest.len()))
+    }
+}
+
+/// One variant of an enum: its number, then its content as a tuple.
+struct Variant<'a, 'de> {
+    reader: &'a mut Reader<'de>,
+}
+
+impl<'a, 'de> EnumAccess<'de> for Variant<'a, 'de> {
+    type Error = Fault;
+    type Variant = &'a mut Reader<'de>;
+
+    #[inline]
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self::Variant), Fault> {
+        let index = self.reader.varint64::<32>()? as u32;
+        let variant = seed.deserialize(IntoDeserializer::<Fault>::into_deserializer(index))?;
+        Ok((variant, self.reader))
+    }
+}
+
+impl<'de> VariantAccess<'de> for &mut Reader<'de> {
+    type Error = Fault;
+
+    #[inline]
+    fn unit_variant(self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    #[inline]
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
+        seed.deserialize(self)
+    }
+
+    #[inline]
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_seq(Elements { reader: self, left: len, counted: false })
+    }
+
+    #[inline]
+    fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Fault> {
+        self.tuple_variant(fields.len(), visitor)
+    }
+}

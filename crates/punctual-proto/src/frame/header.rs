@@ -1,0 +1,190 @@
+//! The fixed 16-byte header, and every rule that can be judged from it alone.
+
+use crate::frame::{CallId, Direction, FrameRules, HEADER_BYTES, Kind, Outcome, Phase, Violation};
+use crate::frame::{describe, fragment, health, request, response};
+
+/// A frame's header: `len u32 · kind u8 · flags u8 · stream u16 · call u64`, little-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Payload bytes behind the header.
+    pub len: u32,
+    /// What the frame is.
+    pub kind: Kind,
+    /// The flag bits of that kind.
+    pub flags: u8,
+    /// The stream, 0 unless the kind is one of a stream.
+    pub stream: u16,
+    /// The call, [`CallId::NONE`] where the frame is about none.
+    pub call: CallId,
+}
+
+impl FrameHeader {
+    /// A header without flags and stream.
+    #[must_use]
+    pub const fn new(kind: Kind, call: CallId, len: u32) -> Self {
+        FrameHeader { len, kind, flags: 0, stream: 0, call }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn encode(&self) -> [u8; HEADER_BYTES] {
+        let [l0, l1, l2, l3] = self.len.to_le_bytes();
+        let [s0, s1] = self.stream.to_le_bytes();
+        let [c0, c1, c2, c3, c4, c5, c6, c7] = self.call.as_u64().to_le_bytes();
+        [l0, l1, l2, l3, self.kind as u8, self.flags, s0, s1, c0, c1, c2, c3, c4, c5, c6, c7]
+    }
+
+    /// Reads a header and judges everything that can be judged before its payload: the kind, its direction and phase, its
+    /// flags, the length against this state's cap and the kind's own fields, the stream and the call id. Only then may
+    /// the caller wait for, or make room for, payload bytes.
+    ///
+    /// # Errors
+    /// The first rule that was broken.
+    pub fn decode(bytes: &[u8; HEADER_BYTES], rules: &FrameRules) -> Result<FrameHeader, Violation> {
+        let [l0, l1, l2, l3, kind, flags, s0, s1, c0, c1, c2, c3, c4, c5, c6, c7] = *bytes;
+        let kind = Kind::from_byte(kind).ok_or(Violation::UnknownKind { kind })?;
+        let header = FrameHeader {
+            len: u32::from_le_bytes([l0, l1, l2, l3]),
+            kind,
+            flags,
+            stream: u16::from_le_bytes([s0, s1]),
+            call: CallId::from_u64(u64::from_le_bytes([c0, c1, c2, c3, c4, c5, c6, c7])),
+        };
+        header.check_kind(rules)?;
+        header.check_flags(rules)?;
+        header.check_len(rules)?;
+        if header.stream != 0 && !kind.is_stream() {
+            return Err(Violation::StreamId { kind, stream: header.stream });
+        }
+        header.check_call(rules)?;
+        Ok(header)
+    }
+
+    fn check_kind(&self, rules: &FrameRules) -> Result<(), Violation> {
+        let refuse = |expected| Err(Violation::UnexpectedKind { kind: self.kind, from: rules.from, expected });
+        if rules.phase == Phase::Handshake {
+            return match self.kind {
+                Kind::Handshake => Ok(()),
+                _ => refuse("a HANDSHAKE frame first"),
+            };
+        }
+        match (self.kind, rules.from) {
+            (Kind::Handshake, _) => refuse("no second HANDSHAKE frame"),
+            (Kind::Request, Direction::FromServer) => refuse("requests from the client only"),
+            (Kind::Cancel, Direction::FromServer) => refuse("cancels from the client only"),
+            (Kind::Response, Direction::FromClient) => refuse("responses from the server only"),
+            (kind, _) if kind.is_stream() && !rules.streams => {
+                refuse("no stream frames, since the streams capability was not agreed")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_flags(&self, rules: &FrameRules) -> Result<(), Violation> {
+        let known = match (self.kind, rules.from) {
+            (Kind::Request, _) => request::FLAGS,
+            (Kind::Response, _) => response::FLAGS,
+            (Kind::Fragment, _) => fragment::FRAGMENT_FLAG_MORE,
+            (Kind::Handshake, Direction::FromServer) => crate::handshake::FLAG_REFUSED,
+            (Kind::Describe, Direction::FromServer) => describe::FLAGS,
+            (Kind::Health, Direction::FromServer) => health::FLAG_REPLY,
+            _ => 0,
+        };
+        if self.flags & !known != 0 {
+            return Err(Violation::UnknownFlags { kind: self.kind, flags: self.flags, known });
+        }
+        let rule = match (self.kind, rules.from) {
+            (Kind::Response, _) => response::check_flags(self.flags),
+            (Kind::Describe, Direction::FromServer) => describe::check_flags(self.flags),
+            (Kind::Health, Direction::FromServer) if self.flags != health::FLAG_REPLY => {
+                Some("a server sends HEALTH only as a reply")
+            }
+            _ => None,
+        };
+        match rule {
+            Some(rule) => Err(Violation::FlagCombination { kind: self.kind, flags: self.flags, rule }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_len(&self, rules: &FrameRules) -> Result<(), Violation> {
+        let FrameHeader { kind, len, .. } = *self;
+        let (min, own_max) = match kind {
+            Kind::Handshake if self.flags & crate::handshake::FLAG_REFUSED != 0 => {
+                (crate::status::WIRE_BYTES_MIN, u32::MAX)
+            }
+            Kind::Handshake => (crate::handshake::PAYLOAD_BYTES_MIN, u32::MAX),
+            Kind::Ping | Kind::Pong => (8, 8),
+            Kind::Request => (request::fixed_bytes(self.flags), u32::MAX),
+            Kind::Response => (response::fixed_bytes(self.flags), u32::MAX),
+            Kind::Cancel if rules.cancel_reason => (1, 1),
+            Kind::Cancel => (0, 0),
+            Kind::Data => (0, u32::MAX),
+            Kind::End => (0, u32::MAX),
+            Kind::Credit => (4, 4),
+            Kind::GoAway => (9, 9 + crate::frame::go_away::TEXT_BYTES_MAX),
+            Kind::Describe => match rules.from {
+                Direction::FromClient => (0, crate::handshake::SERVICE_NAME_BYTES_MAX),
+                Direction::FromServer => (describe::fixed_bytes(self.flags), u32::MAX),
+            },
+            Kind::Health => match rules.from {
+                Direction::FromClient => (0, crate::handshake::SERVICE_NAME_BYTES_MAX),
+                Direction::FromServer => (1, 1),
+            },
+            // An empty piece would be progress for nobody and could be sent for ever.
+            Kind::Fragment => (1, u32::MAX),
+        };
+        let max = own_max.min(rules.payload_bytes_max());
+        if len > max {
+            return Err(Violation::PayloadTooLong { kind, len, max });
+        }
+        if len < min {
+            return Err(Violation::PayloadTooShort { kind, len, min });
+        }
+        Ok(())
+    }
+
+    fn check_call(&self, rules: &FrameRules) -> Result<(), Violation> {
+        let FrameHeader { kind, call, .. } = *self;
+        let refuse = |rule| Err(Violation::CallId { kind, call, rule });
+        match kind {
+            Kind::Handshake | Kind::Ping | Kind::Pong | Kind::GoAway => {
+                return if call == CallId::NONE { Ok(()) } else { refuse("it is about no call and sends 0") };
+            }
+            Kind::Describe | Kind::Health if call.is_pending() => return refuse("its top bit must be 1"),
+            Kind::Request if self.flags & request::FLAG_ONEWAY != 0 => {
+                if call.is_pending() {
+                    return refuse("the top bit of a one-way call must be 1");
+                }
+            }
+            Kind::Request | Kind::Response if !call.is_pending() => {
+                return refuse("the top bit of a call with a reply must be 0");
+            }
+            _ => {}
+        }
+        // Credit for the connection as a whole carries id 0, whose slot is below every limit.
+        if call.is_pending() && call.slot() >= rules.pending_calls_max {
+            return refuse("its slot is not below the agreed pending-call limit");
+        }
+        Ok(())
+    }
+
+    /// Whether further pieces of this message follow in fragments.
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        match self.kind {
+            Kind::Request | Kind::Response | Kind::Fragment => self.flags & fragment::FRAGMENT_FLAG_MORE != 0,
+            Kind::Describe => self.flags & describe::FLAG_MORE != 0,
+            _ => false,
+        }
+    }
+
+    /// The outcome bits of a response header.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<Outcome> {
+        match self.kind {
+            Kind::Response => Outcome::from_bits(self.flags),
+            _ => None,
+        }
+    }
+}

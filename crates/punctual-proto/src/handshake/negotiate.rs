@@ -1,0 +1,71 @@
+//! What both sides make of the two payloads: the same on either end, by the same function.
+
+use crate::frame::{Direction, FrameRules, Phase};
+use crate::handshake::{Capabilities, HandshakeError, Hello, Reply, Welcome};
+use crate::limits::Limits;
+
+/// What holds on the connection from here on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Agreed {
+    /// What both can do.
+    pub capabilities: Capabilities,
+    /// The smaller of each agreed limit, the server's number of running calls; the rest is this side's own.
+    pub limits: Limits,
+}
+
+impl Agreed {
+    /// The rules for reading frames that `from` writes.
+    #[must_use]
+    pub const fn rules(&self, from: Direction) -> FrameRules {
+        FrameRules {
+            from,
+            phase: Phase::Open,
+            pending_calls_max: self.limits.pending_calls_max,
+            cancel_reason: self.capabilities.contains(Capabilities::CANCEL_REASON),
+            streams: self.capabilities.contains(Capabilities::STREAMS),
+            message_bytes_max: self.limits.message_bytes_max,
+            metadata_bytes_max: self.limits.metadata_bytes_max,
+        }
+    }
+}
+
+/// On the server: whether the client's hello goes together with our welcome.
+///
+/// # Errors
+/// Where either requires what the other cannot do. The server then answers with
+/// [`Reply::Refused`] and [`HandshakeError::to_status`].
+pub fn accept(welcome: &Welcome, hello: &Hello) -> Result<Agreed, HandshakeError> {
+    agree((welcome.supported, welcome.required, &welcome.limits), (hello.supported, hello.required, &hello.limits))
+}
+
+/// On the client: whether the server's reply goes together with our hello.
+///
+/// # Errors
+/// Where the server refused, or either requires what the other cannot do.
+pub fn confirm(hello: &Hello, reply: &Reply) -> Result<Agreed, HandshakeError> {
+    match reply {
+        Reply::Refused(status) => Err(HandshakeError::Refused(status.clone())),
+        Reply::Welcome(welcome) => {
+            let mut agreed = agree(
+                (hello.supported, hello.required, &hello.limits),
+                (welcome.supported, welcome.required, &welcome.limits),
+            )?;
+            agreed.limits.running_calls_max = welcome.limits.running_calls_max;
+            Ok(agreed)
+        }
+    }
+}
+
+type Side<'a> = (Capabilities, Capabilities, &'a Limits);
+
+fn agree(ours: Side<'_>, theirs: Side<'_>) -> Result<Agreed, HandshakeError> {
+    let we_lack = theirs.1.without(ours.0);
+    if !we_lack.is_empty() {
+        return Err(HandshakeError::Capabilities { missing: we_lack, ours: true });
+    }
+    let they_lack = ours.1.without(theirs.0);
+    if !they_lack.is_empty() {
+        return Err(HandshakeError::Capabilities { missing: they_lack, ours: false });
+    }
+    Ok(Agreed { capabilities: ours.0.intersection(theirs.0), limits: ours.2.agree(theirs.2) })
+}
