@@ -1,0 +1,235 @@
+//! What a method's signature may be: `async fn name(&self, arg: Owned, ..) -> Result<T, E>`.
+
+use super::model::Argument;
+use crate::errors::Errors;
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+use syn::{
+    Attribute, Error, FnArg, Pat, PatType, PathSegment, Receiver, ReceiverKind, ReturnType, Safety, Signature, Type,
+    TypeImplTrait, TypeParamBound, TypePath, TypeReference,
+};
+
+/// A signature that passed, or would but for mistakes already noted.
+pub(super) struct Parsed {
+    /// The arguments behind `&self`.
+    pub(super) arguments: Vec<Argument>,
+    /// The `Result`; `None` for a one-way method.
+    pub(super) reply: Option<Type>,
+}
+
+/// Reads a signature. `None` where a mistake leaves nothing to go on with.
+pub(super) fn parse(signature: &Signature, oneway: Option<Span>, errors: &mut Errors) -> Option<Parsed> {
+    check_qualifiers(signature, errors);
+    let mut inputs = signature.inputs.iter();
+    match inputs.next() {
+        Some(FnArg::Receiver(receiver)) => check_receiver(receiver, errors),
+        Some(FnArg::Typed(first)) => errors.at(&first.pat, NO_RECEIVER),
+        None => errors.push(Error::new(signature.paren_token.span.join(), NO_RECEIVER)),
+    }
+    let arguments = inputs.filter_map(|input| match input {
+        FnArg::Typed(argument) => parse_argument(argument, errors),
+        FnArg::Receiver(_) => None,
+    });
+    let arguments: Vec<Argument> = arguments.collect();
+    let reply = parse_reply(signature, oneway, errors)?;
+    Some(Parsed { arguments, reply })
+}
+
+const NO_RECEIVER: &str = "a method of a contract begins with `&self`: one service value answers all calls";
+
+fn check_qualifiers(signature: &Signature, errors: &mut Errors) {
+    if signature.asyncness.is_none() {
+        errors.at(signature.fn_token, "a method of a contract is `async`: its answer comes over a wire");
+    }
+    if let Safety::Unsafe(token) = &signature.safety {
+        errors.at(token, "a method of a contract cannot be `unsafe`");
+    }
+    if let Some(token) = &signature.constness {
+        errors.at(token, "a method of a contract cannot be `const`");
+    }
+    if let Some(abi) = &signature.abi {
+        errors.at(abi, "a method of a contract has no ABI of its own");
+    }
+    if !signature.generics.params.is_empty() {
+        errors.at(
+            &signature.generics,
+            "a method of a contract cannot be generic, nor name lifetimes: both sides must know every type, and own it",
+        );
+    }
+    if let Some(clause) = &signature.generics.where_clause {
+        errors.at(clause, "a method of a contract has no `where` clause: there is nothing generic in it");
+    }
+    if let Some(variadic) = &signature.variadic {
+        errors.at(variadic, "a method of a contract has a fixed number of arguments: take a `Vec`");
+    }
+}
+
+fn check_receiver(receiver: &Receiver, errors: &mut Errors) {
+    match &receiver.kind {
+        ReceiverKind::Reference(_, None, None) => {}
+        ReceiverKind::Reference(_, Some(lifetime), _) => {
+            errors.at(lifetime, "`&self` is enough: a contract names no lifetimes");
+        }
+        ReceiverKind::Reference(_, None, Some(token)) => {
+            errors.at(
+                token,
+                "calls run side by side, so a method takes `&self`: keep what changes in a lock or an atomic",
+            );
+        }
+        _ => errors.at(receiver, NO_RECEIVER),
+    }
+}
+
+fn parse_argument(argument: &PatType, errors: &mut Errors) -> Option<Argument> {
+    check_type(&argument.ty, Place::Argument, errors);
+    for attribute in &argument.attrs {
+        let allowed = ["doc", "serde", "message"].iter().any(|name| attribute.path().is_ident(name));
+        if !allowed {
+            errors.at(attribute, "an argument may carry a doc comment, `serde` and `message` attributes: they belong to the request's field");
+        }
+    }
+    let Pat::Ident(pattern) = &*argument.pat else {
+        errors.at(&argument.pat, "an argument is a plain name: it becomes a field of the request");
+        return None;
+    };
+    if let Some(token) = &pattern.mutability {
+        errors.at(token, "`mut` belongs into the implementation");
+    }
+    if let Some(token) = &pattern.by_ref {
+        errors.at(token, "an argument is a plain name: it becomes a field of the request");
+    }
+    if let Some((_, rest)) = &pattern.subpat {
+        errors.at(rest, "an argument is a plain name: it becomes a field of the request");
+    }
+    let attributes: Vec<Attribute> = argument.attrs.clone();
+    Some(Argument { ident: pattern.ident.clone(), attributes, ty: (*argument.ty).clone() })
+}
+
+fn parse_reply(signature: &Signature, oneway: Option<Span>, errors: &mut Errors) -> Option<Option<Type>> {
+    match (&signature.output, oneway) {
+        (ReturnType::Default, Some(_)) => Some(None),
+        (ReturnType::Type(_, reply), Some(_)) => {
+            errors.at(reply, "a one-way call has no reply: return nothing, or drop `oneway`");
+            Some(None)
+        }
+        (ReturnType::Default, None) => {
+            errors.at(
+                &signature.ident,
+                "a method returns `Result<T, E>`, since every call can fail; for a call without a reply write `#[rpc(oneway)]`",
+            );
+            None
+        }
+        (ReturnType::Type(_, reply), None) => {
+            if is_surely_no_result(reply) {
+                errors.at(reply, "a method returns `Result<T, E>`, since every call can fail; use `Status` where there is no error of your own");
+            } else {
+                check_type(reply, Place::Reply, errors);
+            }
+            Some(Some((**reply).clone()))
+        }
+    }
+}
+
+/// An alias may hide a `Result`, so only what cannot be one is refused here; the compiler refuses the rest by trait.
+fn is_surely_no_result(reply: &Type) -> bool {
+    const PLAIN: [&str; 22] = [
+        "bool", "char", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32",
+        "f64", "String", "Vec", "Option", "Bytes", "HashMap", "BTreeMap",
+    ];
+    match reply {
+        Type::Tuple(_) | Type::Array(_) | Type::Slice(_) => true,
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            path.segments.last().is_some_and(|last| PLAIN.iter().any(|plain| last.ident == plain))
+        }
+        _ => false,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Argument,
+    Reply,
+}
+
+fn check_type(ty: &Type, place: Place, errors: &mut Errors) {
+    let mut checker = TypeChecker { place, errors };
+    checker.visit_type(ty);
+}
+
+struct TypeChecker<'a> {
+    place: Place,
+    errors: &'a mut Errors,
+}
+
+impl TypeChecker<'_> {
+    fn stream(&mut self, tokens: impl ToTokens) {
+        let message = match self.place {
+            Place::Argument => {
+                "streams are not in this version: take a `Vec` of what fits one message, or make the method \
+                 `#[rpc(oneway)]` and call it once for each item"
+            }
+            Place::Reply => {
+                "streams are not in this version: return a `Vec` of one page, and take the place to go on from as an \
+                 argument"
+            }
+        };
+        self.errors.at(tokens, message);
+    }
+}
+
+impl<'ast> Visit<'ast> for TypeChecker<'_> {
+    fn visit_type_reference(&mut self, reference: &'ast TypeReference) {
+        let owned = match &*reference.elem {
+            Type::Path(path) if path.path.is_ident("str") => "`String`".to_owned(),
+            Type::Slice(slice) if is_u8(&slice.elem) => "`Bytes`".to_owned(),
+            Type::Slice(_) => "`Vec`".to_owned(),
+            Type::TraitObject(_) => "a concrete type".to_owned(),
+            _ => "the value itself".to_owned(),
+        };
+        self.errors.at(reference, format!("a reference cannot cross the wire: use {owned}"));
+    }
+
+    fn visit_type_impl_trait(&mut self, opaque: &'ast TypeImplTrait) {
+        let is_stream = opaque.bounds.iter().any(|bound| match bound {
+            TypeParamBound::Trait(bound) => bound.path.segments.last().is_some_and(|last| last.ident == "Stream"),
+            _ => false,
+        });
+        if is_stream {
+            self.stream(opaque);
+        } else {
+            self.errors.at(opaque, "both sides must know the type: name a concrete one instead of `impl Trait`");
+        }
+    }
+
+    fn visit_type(&mut self, ty: &'ast Type) {
+        match ty {
+            Type::Infer(_) | Type::Macro(_) => self.errors.at(ty, "both sides must know the type: write it out"),
+            Type::Ptr(_) => self.errors.at(ty, "a pointer cannot cross the wire: use the value itself"),
+            Type::TraitObject(_) => {
+                self.errors.at(ty, "both sides must know the type: name a concrete one instead of `dyn Trait`");
+            }
+            Type::FnPtr(_) => self.errors.at(ty, "a function cannot cross the wire"),
+            _ => syn::visit::visit_type(self, ty),
+        }
+    }
+
+    fn visit_path_segment(&mut self, segment: &'ast PathSegment) {
+        if segment.ident == "Streaming" {
+            self.stream(segment);
+            return;
+        }
+        if segment.ident == "Self" {
+            self.errors.push(Error::new(
+                segment.span(),
+                "`Self` is another type on each side of the wire: name a concrete type",
+            ));
+        }
+        syn::visit::visit_path_segment(self, segment);
+    }
+}
+
+fn is_u8(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.is_ident("u8"))
+}
