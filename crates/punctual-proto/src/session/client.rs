@@ -1,0 +1,312 @@
+//! The client's half of a session: the table of its calls and the one gate through which they are published.
+
+mod gate;
+mod inbound;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+pub use gate::{Opened, Opening, Refusal};
+pub use slot::{CallKey, Reply, ReplyHead};
+
+use crate::frame::{CallId, Cancel, CancelCause, Violation};
+use crate::handshake::{Agreement, Capabilities};
+use crate::limits::Limits;
+use crate::session::closure::{Closure, Ending};
+use crate::session::deadlines::Deadlines;
+use crate::session::effects::Effects;
+use crate::session::outbox::Outbox;
+use crate::session::reader::Item;
+use crate::session::turnstile::{Ticket, Turnstile};
+use crate::session::batch::Batch;
+use crate::session::{Session, Turn};
+use punctual_clock::Instant;
+use slot::{Awaits, Slot, State};
+use std::task::Waker;
+
+/// One connection as the client sees it. A plain structure: the runtime owns the lock around it, and every method is
+/// short. What must not happen under that lock (waking, dropping, encoding, asking a clock) is handed back.
+#[derive(Debug)]
+pub struct ClientSession {
+    out: Outbox,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    deadlines: Deadlines,
+    limits: Limits,
+    cancel_reason: bool,
+    /// Calls that the server is running or will run.
+    running: usize,
+    /// Live slots: each may still need a cancel, for which the queue keeps room.
+    live: usize,
+    /// Slots that are not free.
+    occupied: usize,
+    /// Calls that wait for the server to have a place.
+    line: Turnstile,
+    /// Request heads published, in wire order.
+    heads: u64,
+    /// Ids without an entry in the table that were given out.
+    counted: u64,
+    /// Describe and health queries that wait for their answer.
+    queries: Vec<(CallId, u32)>,
+    going_away: bool,
+    goodbye: Option<Closure>,
+    closed: Option<Closure>,
+    counters: ClientCounters,
+}
+
+/// What a client's session counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientCounters {
+    /// Request heads published.
+    pub published: u64,
+    /// Responses that came for a call that was over, or behind its deadline.
+    pub late_replies: u64,
+    /// Cancels sent.
+    pub cancels: u64,
+}
+
+/// How a poll for a reply ended.
+#[derive(Debug)]
+pub enum ReplyPoll {
+    /// Not yet; the waker is parked.
+    Pending,
+    /// Not yet, and another waker than this one is parked: poll again with a clone of it.
+    NeedsWaker,
+    /// The call is over and its slot free.
+    Ready(Reply),
+}
+
+impl ClientSession {
+    /// A session under what the handshake agreed on.
+    #[must_use]
+    pub fn new(agreement: &Agreement) -> Self {
+        let limits = agreement.limits;
+        ClientSession {
+            out: Outbox::for_limits(&limits),
+            slots: Vec::new(),
+            free: Vec::new(),
+            deadlines: Deadlines::default(),
+            limits,
+            cancel_reason: agreement.capabilities.contains(Capabilities::CANCEL_REASON),
+            running: 0,
+            live: 0,
+            occupied: 0,
+            line: Turnstile::default(),
+            heads: 0,
+            counted: 0,
+            queries: Vec::new(),
+            going_away: false,
+            goodbye: None,
+            closed: None,
+            counters: ClientCounters::default(),
+        }
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> ClientCounters {
+        ClientCounters { published: self.heads, ..self.counters }
+    }
+
+    /// Whether calls can be opened.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.closed.is_none() && !self.going_away
+    }
+
+    /// Takes no more calls; the connection ends with the last of those under way.
+    pub fn drain(&mut self) {
+        self.going_away = true;
+    }
+
+    /// Looks for the reply of a call. A short reply's bytes are exchanged with `buffer`'s room. Where the parked waker is
+    /// not `waker`, it is exchanged with `fresh`, or asked for.
+    pub fn poll_reply(
+        &mut self,
+        key: CallKey,
+        waker: &Waker,
+        fresh: &mut Option<Waker>,
+        buffer: &mut Vec<u8>,
+    ) -> ReplyPoll {
+        let Some(slot) = self.slots.get_mut(key.slot as usize).filter(|slot| slot.generation == key.generation) else {
+            // Only a key that was polled to its end before can get here.
+            return ReplyPoll::Ready(Reply::Failed(Ending::Closed(Closure::Local)));
+        };
+        match &slot.state {
+            State::Done(_) => {}
+            _ if slot.waker.as_ref().is_some_and(|parked| parked.will_wake(waker)) => return ReplyPoll::Pending,
+            _ => {
+                let Some(new) = fresh.take() else { return ReplyPoll::NeedsWaker };
+                *fresh = slot.waker.replace(new);
+                return ReplyPoll::Pending;
+            }
+        }
+        slot.generation += 1;
+        self.occupied -= 1;
+        self.free.push(key.slot);
+        match std::mem::replace(&mut slot.state, State::Free) {
+            State::Done(reply) => {
+                if matches!(reply, Reply::Copied(_)) {
+                    std::mem::swap(&mut slot.copied, buffer);
+                }
+                ReplyPoll::Ready(reply)
+            }
+            State::Free | State::Live(_) => ReplyPoll::Ready(Reply::Failed(Ending::Closed(Closure::Local))),
+        }
+    }
+
+    /// The caller gives the call up. A live one is cancelled on the server; either way its slot is free at once.
+    pub fn abandon(&mut self, key: CallKey, cause: CancelCause, effects: &mut Effects) {
+        let at = key.slot as usize;
+        let Some(slot) = self.slots.get_mut(at).filter(|slot| slot.generation == key.generation) else { return };
+        effects.stale.extend(slot.waker.take());
+        let call = slot.call;
+        let state = std::mem::replace(&mut slot.state, State::Free);
+        slot.generation += 1;
+        self.occupied -= 1;
+        self.free.push(key.slot);
+        match state {
+            State::Live(awaits) => {
+                self.end_live(awaits, effects);
+                match awaits {
+                    Awaits::Answer => self.queries.retain(|(query, _)| *query != call),
+                    Awaits::Reply | Awaits::Emission => self.cancel(call, cause, effects),
+                }
+            }
+            State::Done(Reply::Shared(_, bytes)) => effects.garbage.push(bytes),
+            State::Done(_) | State::Free => {}
+        }
+    }
+
+    fn cancel(&mut self, call: CallId, cause: CancelCause, effects: &mut Effects) {
+        if self.closed.is_some() {
+            return;
+        }
+        let cancel = Cancel(self.cancel_reason.then_some(cause));
+        effects.garbage.extend(self.out.push_cancel(call, cancel));
+        effects.wakers.extend(self.out.take_driver());
+        self.counters.cancels += 1;
+    }
+
+    /// A live call ends: its reserve goes back, and its place on the server goes to the next in line.
+    fn end_live(&mut self, awaits: Awaits, effects: &mut Effects) {
+        self.live -= 1;
+        if awaits == Awaits::Reply {
+            self.running -= 1;
+            if self.line.is_busy() {
+                self.line.grant(self.running_max().saturating_sub(self.running), &mut effects.wakers);
+            }
+        }
+    }
+
+    fn running_max(&self) -> usize {
+        usize::try_from(self.limits.running_calls_max).unwrap_or(usize::MAX)
+    }
+
+    /// Ends a live call with anything but a response.
+    fn fail(&mut self, at: usize, ending: Ending, effects: &mut Effects) {
+        let Some(slot) = self.slots.get_mut(at) else { return };
+        let State::Live(awaits) = slot.state else { return };
+        slot.state = State::Done(Reply::Failed(ending));
+        effects.wakers.extend(slot.waker.take());
+        let call = slot.call;
+        if awaits == Awaits::Answer {
+            self.queries.retain(|(query, _)| *query != call);
+        }
+        self.end_live(awaits, effects);
+    }
+
+    /// Enters the line of calls that wait for a place on the server.
+    pub fn enter_line(&mut self, waker: Waker) -> Ticket {
+        self.line.enter(waker)
+    }
+
+    /// Whether the ticket was granted a place, or nothing will be granted any more. Else `waker` is parked.
+    pub fn poll_line(&mut self, ticket: Ticket, waker: &mut Waker) -> bool {
+        !self.is_open() || self.line.poll(ticket, waker)
+    }
+
+    /// Leaves the line, giving a granted place to the next.
+    pub fn leave_line(&mut self, ticket: Ticket, effects: &mut Effects) {
+        effects.stale.extend(self.line.leave(ticket));
+        self.line.grant(self.running_max().saturating_sub(self.running), &mut effects.wakers);
+    }
+
+    /// Parks a caller until the ring of big messages or the queue has moved on.
+    pub fn wait_for_bulk(&mut self, waker: Waker) {
+        self.out.wait_for_room(waker);
+    }
+}
+
+impl Session for ClientSession {
+    fn outbox(&mut self) -> &mut Outbox {
+        &mut self.out
+    }
+
+    fn note_written(&mut self, bytes: usize, effects: &mut Effects) {
+        self.out.note_written(bytes, &mut effects.reached, &mut effects.wakers);
+        while let Some(mark) = effects.reached.pop() {
+            let call = CallId::from_u64(mark);
+            let at = call.slot() as usize;
+            let Some(slot) = self.slots.get_mut(at) else { continue };
+            if slot.generation == call.generation() && matches!(slot.state, State::Live(Awaits::Emission)) {
+                slot.state = State::Done(Reply::Emitted);
+                effects.wakers.extend(slot.waker.take());
+                self.end_live(Awaits::Emission, effects);
+            }
+        }
+    }
+
+    fn due_at(&self) -> Instant {
+        self.deadlines.due_at()
+    }
+
+    fn expire(&mut self, now: Instant, effects: &mut Effects) {
+        let mut due = std::mem::take(&mut effects.due);
+        self.deadlines.scan(now, &mut due);
+        for at in due.drain(..) {
+            let Some(slot) = self.slots.get(at) else { continue };
+            let (State::Live(awaits), call) = (&slot.state, slot.call) else { continue };
+            let awaits = *awaits;
+            self.fail(at, Ending::Deadline, effects);
+            if awaits != Awaits::Answer {
+                self.cancel(call, CancelCause::Deadline, effects);
+            }
+        }
+        effects.due = due;
+    }
+
+    fn close(&mut self, closure: Closure, effects: &mut Effects) -> Batch {
+        if self.closed.is_some() {
+            return Batch::default();
+        }
+        let closure = match (&closure, self.goodbye.take()) {
+            // What the peer said before it closed tells more than that it closed.
+            (Closure::Lost(_), Some(goodbye)) => goodbye,
+            _ => closure,
+        };
+        self.closed = Some(closure.clone());
+        for at in 0..self.slots.len() {
+            self.fail(at, Ending::Closed(closure.clone()), effects);
+        }
+        self.line.clear(&mut effects.wakers);
+        self.out.clear(&mut effects.garbage, &mut effects.wakers)
+    }
+
+    fn apply(&mut self, items: &mut Vec<Item>, turn: &Turn<'_>, effects: &mut Effects) -> Result<(), Violation> {
+        self.apply_items(items, turn, effects)
+    }
+
+    fn closure(&self) -> Option<&Closure> {
+        self.closed.as_ref()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.going_away && self.live == 0 && self.out.is_flushed()
+    }
+
+    fn load(&self) -> usize {
+        self.live
+    }
+}

@@ -1,0 +1,232 @@
+//! What the server sends, applied to the table.
+
+use crate::codec::Codec;
+use crate::frame::{
+    CallId, DescribeHead, FrameHeader, GoAway, GoAwayReason, HealthFrame, Kind, NO_NEW_CALLS, Outcome, Ping,
+    ResponseHead, Violation,
+};
+use crate::session::batch::LINK_BYTES_MIN;
+use crate::session::client::{Awaits, ClientSession, Reply, ReplyHead, State};
+use crate::session::closure::{Closure, Ending};
+use crate::session::effects::Effects;
+use crate::session::Turn;
+use crate::session::reader::{Block, Item};
+use bytes::{Bytes, BytesMut};
+
+/// The bytes of a reply as they came.
+enum Part<'a> {
+    In(&'a [u8]),
+    Own(Bytes),
+}
+
+impl ClientSession {
+    /// Applies a run of items in order. A response behind its call's deadline at `now` counts as late even if nothing
+    /// noticed the deadline before.
+    ///
+    /// # Errors
+    /// The first rule that an item broke; the items before it stand.
+    pub(super) fn apply_items(
+        &mut self,
+        items: &mut Vec<Item>,
+        turn: &Turn<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), Violation> {
+        for item in items.drain(..) {
+            match item {
+                Item::Frame(header, range) => {
+                    let payload = turn.block.get(&range);
+                    match header.kind {
+                        Kind::Response => {
+                            let head = ResponseHead::decode(&header, payload, turn.rules)?;
+                            self.complete_call(header.call, reply_head(&head), tail(payload, &head), turn, effects);
+                        }
+                        _ => self.apply_other(&header, payload, turn, effects)?,
+                    }
+                }
+                Item::Whole(whole) => {
+                    let (header, head, body) = *whole;
+                    self.apply_whole(&header, &head, body, turn, effects)?;
+                }
+                Item::Begun(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_whole(
+        &mut self,
+        header: &FrameHeader,
+        head: &Bytes,
+        body: Bytes,
+        turn: &Turn<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), Violation> {
+        if header.kind == Kind::Describe {
+            let DescribeHead::Reply { failed, .. } = DescribeHead::decode(header, head, turn.rules)? else { return Ok(()) };
+            self.complete_query(header.call, describe_head(failed), Part::Own(body), turn, effects);
+            return Ok(());
+        }
+        let decoded = ResponseHead::decode(header, head, turn.rules)?;
+        let reply = reply_head(&decoded);
+        let body = if decoded.metadata.is_empty() {
+            body
+        } else {
+            // Metadata on a big reply is rare enough for a copy.
+            let mut joined = BytesMut::with_capacity(decoded.metadata.len() + body.len());
+            joined.extend_from_slice(decoded.metadata);
+            joined.extend_from_slice(&body);
+            joined.freeze()
+        };
+        self.complete_call(header.call, reply, Part::Own(body), turn, effects);
+        Ok(())
+    }
+
+    fn apply_other(
+        &mut self,
+        header: &FrameHeader,
+        payload: &[u8],
+        turn: &Turn<'_>,
+        effects: &mut Effects,
+    ) -> Result<(), Violation> {
+        match header.kind {
+            Kind::Ping => {
+                if !self.out.push_pong(Ping::decode(header, payload)?) {
+                    return Err(flood());
+                }
+            }
+            Kind::GoAway => self.apply_go_away(&GoAway::decode(payload)?, effects),
+            Kind::Describe => {
+                if let DescribeHead::Reply { failed, body, .. } = DescribeHead::decode(header, payload, turn.rules)? {
+                    self.complete_query(header.call, describe_head(failed), Part::In(body), turn, effects);
+                }
+            }
+            Kind::Health => {
+                if let HealthFrame::Reply(status) = HealthFrame::decode(header, payload)? {
+                    match self.take_query(header.call) {
+                        Some(at) => self.complete(at, Awaits::Answer, Reply::Health(status), effects),
+                        None => self.counters.late_replies += 1,
+                    }
+                }
+            }
+            // A pong is life, and that any bytes are. The header's rules let nothing else through.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn complete_call(
+        &mut self,
+        call: CallId,
+        head: ReplyHead,
+        part: Part<'_>,
+        turn: &Turn<'_>,
+        effects: &mut Effects,
+    ) {
+        let at = call.slot() as usize;
+        let live = self.slots.get(at).is_some_and(|slot| {
+            slot.generation == call.generation() && matches!(slot.state, State::Live(Awaits::Reply))
+        });
+        if !live {
+            self.counters.late_replies += 1;
+            return;
+        }
+        if self.deadlines.has_passed(at, turn.now) {
+            self.counters.late_replies += 1;
+            self.fail(at, Ending::Deadline, effects);
+            return;
+        }
+        let reply = self.keep(at, head, part, turn.block);
+        self.complete(at, Awaits::Reply, reply, effects);
+    }
+
+    fn complete_query(
+        &mut self,
+        call: CallId,
+        head: ReplyHead,
+        part: Part<'_>,
+        turn: &Turn<'_>,
+        effects: &mut Effects,
+    ) {
+        match self.take_query(call) {
+            Some(at) if self.deadlines.has_passed(at, turn.now) => self.fail(at, Ending::Deadline, effects),
+            Some(at) => {
+                let reply = self.keep(at, head, part, turn.block);
+                self.complete(at, Awaits::Answer, reply, effects);
+            }
+            None => self.counters.late_replies += 1,
+        }
+    }
+
+    fn keep(&mut self, at: usize, head: ReplyHead, part: Part<'_>, block: Block<'_>) -> Reply {
+        match part {
+            Part::In(bytes) if bytes.len() <= LINK_BYTES_MIN => {
+                if let Some(slot) = self.slots.get_mut(at) {
+                    slot.copied.clear();
+                    slot.copied.extend_from_slice(bytes);
+                }
+                Reply::Copied(head)
+            }
+            Part::In(bytes) => Reply::Shared(head, block.keep(bytes)),
+            Part::Own(bytes) => Reply::Shared(head, bytes),
+        }
+    }
+
+    fn complete(&mut self, at: usize, awaits: Awaits, reply: Reply, effects: &mut Effects) {
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.state = State::Done(reply);
+            effects.wakers.extend(slot.waker.take());
+        }
+        self.end_live(awaits, effects);
+    }
+
+    fn take_query(&mut self, call: CallId) -> Option<usize> {
+        let at = self.queries.iter().position(|(query, _)| *query == call)?;
+        Some(self.queries.swap_remove(at).1 as usize)
+    }
+
+    fn apply_go_away(&mut self, go_away: &GoAway<'_>, effects: &mut Effects) {
+        self.going_away = true;
+        if go_away.reason != GoAwayReason::Shutdown && go_away.reason != GoAwayReason::Age {
+            self.goodbye = Some(Closure::GoAway(go_away.reason, go_away.text.into()));
+        }
+        if go_away.accepted != NO_NEW_CALLS {
+            for at in 0..self.slots.len() {
+                let above = self.slots.get(at).is_some_and(|slot| {
+                    slot.number > go_away.accepted && matches!(slot.state, State::Live(Awaits::Reply | Awaits::Emission))
+                });
+                if above {
+                    let call = self.slots.get(at).map_or(CallId::NONE, |slot| slot.call);
+                    effects.garbage.extend(self.out.remove_bulk(call));
+                    self.fail(at, Ending::NeverAccepted, effects);
+                }
+            }
+        }
+        // Nobody is let in any more: those in line find that out and go elsewhere.
+        self.line.clear(&mut effects.wakers);
+    }
+}
+
+fn reply_head(head: &ResponseHead<'_>) -> ReplyHead {
+    let metadata_bytes = u32::try_from(head.metadata.len()).unwrap_or(u32::MAX);
+    ReplyHead { outcome: head.outcome, codec: head.codec, metadata_bytes }
+}
+
+fn describe_head(failed: bool) -> ReplyHead {
+    let outcome = if failed { Outcome::Status } else { Outcome::Ok };
+    ReplyHead { outcome, codec: Codec::Json, metadata_bytes: 0 }
+}
+
+/// Metadata and body, which lie behind each other at the payload's end.
+fn tail<'a>(payload: &'a [u8], head: &ResponseHead<'a>) -> Part<'a> {
+    let bytes = head.metadata.len() + head.body.len();
+    Part::In(payload.get(payload.len().saturating_sub(bytes)..).unwrap_or_default())
+}
+
+fn flood() -> Violation {
+    Violation::FieldTooLong {
+        kind: Kind::Ping,
+        field: "number of unanswered bytes",
+        value: crate::session::outbox::PROGRESS_BYTES_MAX as u64,
+        max: crate::session::outbox::PROGRESS_BYTES_MAX as u64,
+    }
+}

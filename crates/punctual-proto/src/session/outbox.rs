@@ -1,0 +1,261 @@
+//! What goes out on one connection: the open batch, the ring of big messages, and who waits for either.
+
+use crate::frame::{CallId, Cancel, GoAway, HEADER_BYTES, HealthFrame, PAYLOAD_BYTES_MAX, Ping};
+use crate::limits::Limits;
+use crate::session::batch::{Batch, LINK_BYTES_MIN};
+use crate::session::bulk::Bulk;
+use crate::session::message::{Body, MessageHead};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// Bytes of pings, pongs, go-aways and health answers that may be queued beside the send queue's bound, so that overload
+/// never costs liveness. A peer that provokes more without reading is flooding.
+pub const PROGRESS_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes queued above which a producer without a deadline gives way once, so that it cannot starve its own connection.
+pub const YIELD_ABOVE_BYTES: usize = 256 * 1024;
+
+/// The send side of a session. Everything in it is short: no codec, no clock, and nothing is dropped or woken in it.
+#[derive(Debug)]
+pub struct Outbox {
+    open: Batch,
+    bulk: Bulk,
+    queue_bytes_max: usize,
+    assembly_bytes_max: usize,
+    /// Bytes ever appended to a batch, and ever written to the transport.
+    appended: u64,
+    written: u64,
+    /// Bytes of protocol progress since the queue was last empty.
+    progress: usize,
+    /// Who is told when the bytes up to an offset were written, in order of the offsets.
+    marks: VecDeque<(u64, u64)>,
+    /// Producers that wait for room.
+    room: Vec<Waker>,
+    driver: Option<Waker>,
+}
+
+impl Outbox {
+    pub(crate) fn for_limits(limits: &Limits) -> Self {
+        let queue_bytes_max = usize::try_from(limits.send_queue_bytes_max).unwrap_or(usize::MAX);
+        let assembly_bytes_max = usize::try_from(limits.assembling_bytes_max()).unwrap_or(usize::MAX);
+        Outbox {
+            open: Batch::default(),
+            bulk: Bulk::default(),
+            queue_bytes_max,
+            assembly_bytes_max,
+            appended: 0,
+            written: 0,
+            progress: 0,
+            marks: VecDeque::new(),
+            room: Vec::new(),
+            driver: None,
+        }
+    }
+
+    /// Bytes appended and not yet written.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        usize::try_from(self.appended - self.written).unwrap_or(usize::MAX) + self.bulk.bytes()
+    }
+
+    /// The bound of the queue.
+    #[must_use]
+    pub fn queue_bytes_max(&self) -> usize {
+        self.queue_bytes_max
+    }
+
+    /// Whether there is something for the next batch.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.open.is_empty() || !self.bulk.is_empty()
+    }
+
+    /// Whether a message of `bytes`, with `reserved` bytes kept for others, may be queued now. One message of any legal
+    /// size is let in when nothing big is queued.
+    pub(crate) fn fits(&self, bytes: usize, reserved: usize) -> bool {
+        let with = self.queued_bytes() + bytes + reserved;
+        with <= self.queue_bytes_max || bytes > PAYLOAD_BYTES_MAX as usize && self.queued_bytes() <= LINK_BYTES_MIN
+    }
+
+    /// Whether the receiver can assemble a message of this body beside those under way.
+    pub(crate) fn bulk_fits(&self, body_bytes: usize) -> bool {
+        self.bulk.has_room(body_bytes, self.assembly_bytes_max)
+    }
+
+    /// Whether a message with this head and body does not fit one frame.
+    pub(crate) fn is_bulk(&self, head_bytes: usize, body_bytes: usize) -> bool {
+        head_bytes + body_bytes > PAYLOAD_BYTES_MAX as usize
+    }
+
+    /// Appends a message, the rest of a big one to the ring. `mark` is told when its last byte was written.
+    pub(crate) fn push_message<H: MessageHead>(
+        &mut self,
+        call: CallId,
+        mut head: H,
+        body: &mut Body<'_>,
+        mark: Option<u64>,
+    ) {
+        let len = body.len();
+        let mut room = (PAYLOAD_BYTES_MAX as usize).saturating_sub(head.head_bytes());
+        if len <= room {
+            let prefix = head.prefix(call, len);
+            self.put(prefix.as_slice());
+            if !head.metadata().is_empty() {
+                self.put(head.metadata());
+            }
+            if body.is_linked() && len >= LINK_BYTES_MIN {
+                self.link(body.take_linked());
+            } else {
+                self.put(body.as_slice());
+            }
+            if let Some(mark) = mark {
+                self.marks.push_back((self.appended, mark));
+            }
+            return;
+        }
+        head.announce(u32::try_from(len).unwrap_or(u32::MAX));
+        room = (PAYLOAD_BYTES_MAX as usize).saturating_sub(head.head_bytes());
+        let mut rest =
+            if body.is_linked() { body.take_linked() } else { Bytes::copy_from_slice(body.as_slice()) };
+        let first = rest.split_to(room.min(rest.len()));
+        self.put(head.prefix(call, first.len()).as_slice());
+        self.put(head.metadata());
+        self.link(first);
+        self.bulk.push(call, rest, len, mark);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.open.put(bytes);
+        self.appended += bytes.len() as u64;
+    }
+
+    fn link(&mut self, bytes: Bytes) {
+        self.appended += bytes.len() as u64;
+        self.open.link(bytes);
+    }
+
+    fn put_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> usize {
+        let added = self.open.put_with(write);
+        self.appended += added as u64;
+        added
+    }
+
+    /// Cancels a published call: what is left of its request is replaced. The pieces are returned to be dropped outside
+    /// of the lock.
+    pub(crate) fn push_cancel(&mut self, call: CallId, cancel: Cancel) -> Option<Bytes> {
+        let rest = self.bulk.remove(call);
+        self.put_with(|out| cancel.put(call, out));
+        rest
+    }
+
+    /// Takes the pieces of `call` that were not handed out.
+    pub(crate) fn remove_bulk(&mut self, call: CallId) -> Option<Bytes> {
+        self.bulk.remove(call)
+    }
+
+    /// Queues protocol progress; `false` where its reserve is used up.
+    fn push_progress(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if self.progress >= PROGRESS_BYTES_MAX {
+            return false;
+        }
+        self.progress += self.put_with(write);
+        true
+    }
+
+    /// Queues a ping.
+    pub fn push_ping(&mut self, ping: Ping) -> bool {
+        self.push_progress(|out| ping.put(out))
+    }
+
+    /// Queues the answer to a ping; `false` where the peer pings without reading.
+    pub(crate) fn push_pong(&mut self, ping: Ping) -> bool {
+        self.push_progress(|out| ping.put_pong(out))
+    }
+
+    /// Queues a health query, which its own slot bounds.
+    pub(crate) fn push_query_health(&mut self, call: CallId, health: HealthFrame<'_>) {
+        self.put_with(|out| health.put(call, out));
+    }
+
+    /// Queues the answer to a health query; `false` where the peer asks without reading.
+    pub(crate) fn push_health(&mut self, call: CallId, health: HealthFrame<'_>) -> bool {
+        self.push_progress(|out| health.put(call, out))
+    }
+
+    /// Queues a go-away. There are at most three in the life of a connection, so no bound applies.
+    pub(crate) fn push_go_away(&mut self, go_away: &GoAway<'_>) {
+        self.put_with(|out| go_away.put(out));
+    }
+
+    /// Moves what there is into `batch`, which must be empty: the open batch and one piece of each big message.
+    pub fn take(&mut self, batch: &mut Batch) {
+        let Outbox { open, bulk, marks, appended, .. } = self;
+        let before = *appended;
+        if !bulk.is_empty() {
+            let added = bulk.hand_out(open, |offset, mark| {
+                if let Some(mark) = mark {
+                    marks.push_back((before + offset as u64, mark));
+                }
+            });
+            *appended += added as u64;
+        }
+        std::mem::swap(open, batch);
+    }
+
+    /// Notes that `bytes` more were written; the marks that this reached are appended to `reached`.
+    pub(crate) fn note_written(&mut self, bytes: usize, reached: &mut Vec<u64>, wakers: &mut Vec<Waker>) {
+        self.written += bytes as u64;
+        while let Some(&(end, mark)) = self.marks.front() {
+            if end > self.written {
+                break;
+            }
+            self.marks.pop_front();
+            reached.push(mark);
+        }
+        if self.appended == self.written {
+            self.progress = 0;
+        }
+        if !self.room.is_empty() && self.queued_bytes() <= self.queue_bytes_max / 2 {
+            wakers.append(&mut self.room);
+        }
+    }
+
+    /// Parks a producer until there is room.
+    pub(crate) fn wait_for_room(&mut self, waker: Waker) {
+        self.room.push(waker);
+    }
+
+    /// Parks the driver until something is appended. The waker that was parked before is returned.
+    pub fn park_driver(&mut self, waker: Waker) -> Option<Waker> {
+        self.driver.replace(waker)
+    }
+
+    /// Takes the parked driver's waker: whoever appends first wakes it, outside of the lock.
+    #[must_use]
+    pub fn take_driver(&mut self) -> Option<Waker> {
+        self.driver.take()
+    }
+
+    /// Whether bytes of a frame are still to be written by the driver.
+    #[must_use]
+    pub fn is_flushed(&self) -> bool {
+        self.appended == self.written && self.bulk.is_empty()
+    }
+
+    /// Empties everything. What is to be dropped or woken outside of the lock is returned in the two vectors.
+    pub(crate) fn clear(&mut self, garbage: &mut Vec<Bytes>, wakers: &mut Vec<Waker>) -> Batch {
+        self.bulk.clear(garbage);
+        self.marks.clear();
+        wakers.append(&mut self.room);
+        wakers.extend(self.driver.take());
+        self.written = self.appended;
+        std::mem::take(&mut self.open)
+    }
+}
+
+/// The bytes that a message takes in the queue, headers included.
+pub(crate) fn queued_size(head_bytes: usize, body_bytes: usize) -> usize {
+    let pieces = body_bytes / PAYLOAD_BYTES_MAX as usize + 1;
+    head_bytes + body_bytes + pieces * HEADER_BYTES
+}

@@ -1,0 +1,485 @@
+//! The server's half of a session: the calls that it runs for one client.
+//!
+//! ```text
+//!   head of a request, whole ─────────▶ Live ──── finish ───────────────────────▶ Free
+//!   head of a request in pieces ─▶ Assembling ─┘  │ cancel, deadline, close,        ▲
+//!                                       │         ▼ shutdown                        │
+//!                                       │       Over ── the handler was dropped ────┤
+//!                                       └────────── cancel, deadline ───────────────┘
+//! ```
+//! A call that is `Over` was answered, or nobody waits for its answer; its place is free only when its handler is gone.
+
+mod inbound;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use inbound::{Incoming, Part, Refused, Start};
+pub use run::RunKey;
+
+use crate::codec::Codec;
+use crate::frame::{
+    CallId, DescribeHead, GoAway, GoAwayReason, HealthFrame, NO_NEW_CALLS, Outcome, Ping, ResponseHead, Violation,
+};
+use crate::handshake::Agreement;
+use crate::limits::Limits;
+use crate::session::batch::Batch;
+use crate::session::closure::Closure;
+use crate::session::deadlines::Deadlines;
+use crate::session::effects::Effects;
+use crate::session::message::Body;
+use crate::session::outbox::{Outbox, queued_size};
+use crate::session::reader::Item;
+use crate::session::{Session, Turn};
+use crate::status::Status;
+use punctual_clock::Instant;
+use punctual_context::CancelReason;
+use run::{Run, State};
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::Duration;
+
+/// What a server makes of the budgets that callers send.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BudgetPolicy {
+    /// A budget below this is refused with DeadlineExceeded, never raised. Zero: none is.
+    pub min: Duration,
+    /// A budget above this is cut to it.
+    pub max: Option<Duration>,
+    /// The budget of a call that came without one.
+    pub default: Option<Duration>,
+}
+
+/// What a server's session counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerCounters {
+    /// Request heads accepted.
+    pub accepted: u64,
+    /// Calls refused for a limit.
+    pub refused: u64,
+    /// Results that came for a call that was over.
+    pub late_results: u64,
+    /// Calls that the client cancelled.
+    pub cancelled: u64,
+    /// Calls whose budget ended here.
+    pub expired: u64,
+}
+
+/// One connection as the server sees it.
+#[derive(Debug)]
+pub struct ServerSession {
+    out: Outbox,
+    runs: Vec<Run>,
+    free: Vec<u32>,
+    deadlines: Deadlines,
+    /// From the client's slot to the place of its newest call here, plus one.
+    places: Vec<u32>,
+    limits: Limits,
+    budgets: BudgetPolicy,
+    /// Handlers that this connection may start at once, out of those of the whole server.
+    permits: usize,
+    /// Calls with a reply that are live or assembling, one-way ones, and places that are not free.
+    live: usize,
+    oneways: usize,
+    occupied: usize,
+    incoming: Vec<Incoming>,
+    /// Request heads in wire order; those above `accept_max` are not accepted any more.
+    heads: u64,
+    draining: bool,
+    accept_max: u64,
+    pong: Option<u64>,
+    /// Calls that somebody watches for a cancel and that were cancelled, the newest last.
+    watched: VecDeque<(CallId, CancelReason)>,
+    closed: Option<Closure>,
+    counters: ServerCounters,
+}
+
+/// How a handler's result was taken.
+#[derive(Debug)]
+pub enum Finished {
+    /// It is queued, or nobody waits for it; the place is free. The driver's waker is to be woken, the rest dropped.
+    Done {
+        /// To be woken outside of the lock.
+        driver: Option<Waker>,
+        /// To be dropped outside of the lock.
+        stale: Option<Waker>,
+    },
+    /// There is no room in the queue: wait for it and try again.
+    NoRoom,
+}
+
+/// What a handler that waits is told.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HandlerPoll {
+    /// Go on waiting; the waker is parked.
+    Wait,
+    /// Go on waiting, and another waker is parked: call again with a clone of it.
+    NeedsWaker,
+    /// The call is over: the handler is to be dropped.
+    Over(CancelReason),
+}
+
+/// Watched calls that are remembered after they were cancelled. Whoever watches asks again as soon as it is woken, so a
+/// connection's worth of calls is enough.
+const WATCHED_MAX: usize = 1_024;
+
+impl ServerSession {
+    /// A session under what the handshake agreed on.
+    #[must_use]
+    pub fn new(agreement: &Agreement, budgets: BudgetPolicy) -> Self {
+        ServerSession {
+            out: Outbox::for_limits(&agreement.limits),
+            runs: Vec::new(),
+            free: Vec::new(),
+            deadlines: Deadlines::default(),
+            places: Vec::new(),
+            limits: agreement.limits,
+            budgets,
+            permits: 0,
+            live: 0,
+            oneways: 0,
+            occupied: 0,
+            incoming: Vec::new(),
+            heads: 0,
+            draining: false,
+            accept_max: u64::MAX,
+            pong: None,
+            watched: VecDeque::new(),
+            closed: None,
+            counters: ServerCounters::default(),
+        }
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> ServerCounters {
+        ServerCounters { accepted: self.heads, ..self.counters }
+    }
+
+    /// Exchanges the calls and queries that came with an empty vector.
+    pub fn take_incoming(&mut self, incoming: &mut Vec<Incoming>) {
+        std::mem::swap(&mut self.incoming, incoming);
+    }
+
+    /// Handlers that are running or winding up.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.occupied
+    }
+
+    /// How many permits of the server's pool are missing for `more` further calls.
+    #[must_use]
+    pub fn permits_wanted(&self, more: usize) -> usize {
+        (self.occupied + more).saturating_sub(self.permits)
+    }
+
+    /// Adds permits from the server's pool.
+    pub fn grant_permits(&mut self, permits: usize) {
+        self.permits += permits;
+    }
+
+    /// Takes the permits beyond what runs and `keep` more, to go back to the pool.
+    #[must_use]
+    pub fn take_permits(&mut self, keep: usize) -> usize {
+        let surplus = self.permits.saturating_sub(self.occupied + keep);
+        self.permits -= surplus;
+        surplus
+    }
+
+    /// Whether reading must pause: as many one-way calls run as are allowed, which cannot be refused, or the peer does
+    /// not read what it asked for.
+    #[must_use]
+    pub fn must_pause(&self) -> bool {
+        self.oneways >= self.running_max() || self.out.queued_bytes() > self.out.queue_bytes_max()
+    }
+
+    fn running_max(&self) -> usize {
+        usize::try_from(self.limits.running_calls_max).unwrap_or(usize::MAX)
+    }
+
+    /// Queues the result of a call and frees its place; a result that nobody waits for is only counted.
+    pub fn finish(&mut self, key: RunKey, head: ResponseHead<'_>, body: &mut Body<'_>) -> Finished {
+        let at = key.at as usize;
+        let Some(run) = self.runs.get(at).filter(|run| run.call == key.call && run.state != State::Free) else {
+            return Finished::Done { driver: None, stale: None };
+        };
+        let mut driver = None;
+        if run.state == State::Live && key.call.is_pending() {
+            let bytes = queued_size(head.head_bytes(), body.len());
+            let bulk = self.out.is_bulk(head.head_bytes(), body.len());
+            if !self.out.fits(bytes, 0) || bulk && !self.out.bulk_fits(body.len()) {
+                return Finished::NoRoom;
+            }
+            self.out.push_message(key.call, head, body, None);
+            driver = self.out.take_driver();
+        } else if matches!(run.state, State::Over(_)) {
+            self.counters.late_results += 1;
+        }
+        Finished::Done { driver, stale: self.release(key) }
+    }
+
+    /// Frees the place of a call whose handler is gone. The waker that was parked is returned.
+    pub fn release(&mut self, key: RunKey) -> Option<Waker> {
+        let run = self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call)?;
+        match run.state {
+            State::Free => return None,
+            State::Live | State::Assembling => {
+                if key.call.is_pending() {
+                    self.live -= 1;
+                }
+            }
+            State::Over(_) => {}
+        }
+        if !key.call.is_pending() {
+            self.oneways -= 1;
+        }
+        run.state = State::Free;
+        run.watchers.clear();
+        self.occupied -= 1;
+        self.free.push(key.at);
+        run.waker.take()
+    }
+
+    /// Asks, for a handler that waits, whether its call is over; else parks `waker`.
+    pub fn poll_handler(&mut self, key: RunKey, waker: &Waker, fresh: &mut Option<Waker>) -> HandlerPoll {
+        let Some(run) = self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call) else {
+            return HandlerPoll::Over(CancelReason::Disconnected);
+        };
+        match run.state {
+            State::Over(reason) => HandlerPoll::Over(reason),
+            State::Free => HandlerPoll::Over(CancelReason::Disconnected),
+            State::Live | State::Assembling => {
+                if run.waker.as_ref().is_some_and(|parked| parked.will_wake(waker)) {
+                    return HandlerPoll::Wait;
+                }
+                let Some(new) = fresh.take() else { return HandlerPoll::NeedsWaker };
+                *fresh = run.waker.replace(new);
+                HandlerPoll::Wait
+            }
+        }
+    }
+
+    /// Parks a handler that has a result and no room for it.
+    pub fn wait_for_room(&mut self, waker: Waker) {
+        self.out.wait_for_room(waker);
+    }
+
+    /// Why a call was cancelled, if it was.
+    #[must_use]
+    pub fn cancel_reason(&self, call: CallId) -> Option<CancelReason> {
+        match self.find(call).and_then(|at| self.runs.get(at)).map(|run| run.state) {
+            Some(State::Over(reason)) => Some(reason),
+            Some(_) => None,
+            None => self.watched.iter().rev().find(|(watched, _)| *watched == call).map(|(_, reason)| *reason),
+        }
+    }
+
+    /// As [`ServerSession::cancel_reason`]; where the call still runs, `waker` is woken when it is cancelled. What comes
+    /// back in `waker` is to be dropped outside of the lock.
+    pub fn watch(&mut self, call: CallId, waker: &mut Option<Waker>) -> Option<CancelReason> {
+        let reason = self.cancel_reason(call);
+        if reason.is_none()
+            && let Some(run) = self.find(call).and_then(|at| self.runs.get_mut(at))
+            && let Some(new) = waker.take()
+        {
+            match run.watchers.iter_mut().find(|parked| parked.will_wake(&new)) {
+                Some(parked) => *waker = Some(std::mem::replace(parked, new)),
+                None => run.watchers.push(new),
+            }
+        }
+        reason
+    }
+
+    /// The place of the call that holds its slot, or of a one-way call. Those have no slot, and are looked for so rarely
+    /// that going through all places is cheaper than an index.
+    fn find_newest(&self, call: CallId) -> Option<usize> {
+        if !call.is_pending() {
+            return self.find(call);
+        }
+        let place = self.places.get(call.slot() as usize).copied().unwrap_or(0);
+        let at = usize::try_from(place).unwrap_or(0).checked_sub(1)?;
+        self.runs.get(at).filter(|run| run.call == call && run.state != State::Free).map(|_| at)
+    }
+
+    /// The place of any call, also of one that is over and whose slot has a newer call.
+    fn find(&self, call: CallId) -> Option<usize> {
+        self.runs.iter().position(|run| run.call == call && run.state != State::Free)
+    }
+
+    /// A call ends without a result: its handler is told, and whoever watches it.
+    fn end(&mut self, at: usize, reason: CancelReason, effects: &mut Effects) {
+        let Some(run) = self.runs.get_mut(at) else { return };
+        let key = RunKey { at: u32::try_from(at).unwrap_or(u32::MAX), call: run.call };
+        match run.state {
+            State::Live => {
+                if run.call.is_pending() {
+                    self.live -= 1;
+                }
+                run.state = State::Over(reason);
+                effects.wakers.extend(run.waker.take());
+                if !run.watchers.is_empty() {
+                    effects.wakers.append(&mut run.watchers);
+                    if self.watched.len() >= WATCHED_MAX {
+                        self.watched.pop_front();
+                    }
+                    self.watched.push_back((key.call, reason));
+                }
+            }
+            // It has no handler yet.
+            State::Assembling => effects.stale.extend(self.release(key)),
+            State::Over(_) | State::Free => {}
+        }
+    }
+
+    /// Queues a status as the answer of a call beside the queue's bound: there is at most one for each place.
+    fn answer(&mut self, call: CallId, status: &[u8]) {
+        if call.is_pending() {
+            let head = ResponseHead {
+                outcome: Outcome::Status,
+                codec: Codec::Compact,
+                metadata: &[],
+                total: None,
+                body: &[],
+            };
+            self.out.push_message(call, head, &mut Body::copied(status), None);
+        }
+    }
+
+    /// Answers a call that never got a place.
+    pub fn answer_refused(&mut self, call: CallId, status: &Status) -> Option<Waker> {
+        if self.closed.is_some() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(status.encoded_len());
+        status.encode(&mut bytes);
+        self.answer(call, &bytes);
+        self.out.take_driver()
+    }
+
+    /// Answers a describe query; `false` where there is no room yet.
+    pub fn answer_describe(&mut self, call: CallId, failed: bool, body: &mut Body<'_>) -> bool {
+        if self.closed.is_some() {
+            return true;
+        }
+        let head = DescribeHead::Reply { failed, total: None, body: &[] };
+        let fits = self.out.fits(queued_size(4, body.len()), 0) && self.out.bulk_fits(body.len());
+        if fits {
+            self.out.push_message(call, head, body, None);
+        }
+        fits
+    }
+
+    /// Answers a health query; `false` where the peer asks without reading.
+    pub fn answer_health(&mut self, call: CallId, health: HealthFrame<'_>) -> bool {
+        self.closed.is_some() || self.out.push_health(call, health)
+    }
+
+    /// Says "no new calls" and asks for a pong: whatever the client sent before it heard, comes before that pong.
+    pub fn begin_drain(&mut self, reason: GoAwayReason, text: &str, ping: Ping) -> Option<Waker> {
+        if self.closed.is_some() || self.draining {
+            return None;
+        }
+        self.draining = true;
+        self.out.push_go_away(&GoAway { accepted: NO_NEW_CALLS, reason, text });
+        self.out.push_ping(ping);
+        self.pong = Some(ping.0);
+        self.out.take_driver()
+    }
+
+    /// Says how many calls were accepted; no further one is.
+    pub fn end_drain(&mut self, reason: GoAwayReason, text: &str) -> Option<Waker> {
+        if self.closed.is_some() || self.accept_max != u64::MAX {
+            return None;
+        }
+        self.draining = true;
+        self.accept_max = self.heads;
+        self.out.push_go_away(&GoAway { accepted: self.heads, reason, text });
+        self.out.take_driver()
+    }
+
+    /// Whether the pong that [`ServerSession::begin_drain`] asked for is still to come.
+    #[must_use]
+    pub fn awaits_pong(&self) -> bool {
+        self.closed.is_none() && self.pong.is_some()
+    }
+
+    /// Ends every call that is under way with `status`: the grace of a stop is over.
+    pub fn cancel_all(&mut self, reason: CancelReason, status: &Status, effects: &mut Effects) {
+        let mut bytes = Vec::with_capacity(status.encoded_len());
+        status.encode(&mut bytes);
+        for at in 0..self.runs.len() {
+            let Some(run) = self.runs.get(at) else { continue };
+            if matches!(run.state, State::Live | State::Assembling) {
+                self.answer(run.call, &bytes);
+                self.end(at, reason, effects);
+            }
+        }
+        effects.wakers.extend(self.out.take_driver());
+    }
+}
+
+impl Session for ServerSession {
+    fn outbox(&mut self) -> &mut Outbox {
+        &mut self.out
+    }
+
+    fn note_written(&mut self, bytes: usize, effects: &mut Effects) {
+        self.out.note_written(bytes, &mut effects.reached, &mut effects.wakers);
+    }
+
+    fn apply(&mut self, items: &mut Vec<Item>, turn: &Turn<'_>, effects: &mut Effects) -> Result<(), Violation> {
+        self.apply_items(items, turn, effects)
+    }
+
+    fn due_at(&self) -> Instant {
+        self.deadlines.due_at()
+    }
+
+    fn expire(&mut self, now: Instant, effects: &mut Effects) {
+        let mut due = std::mem::take(&mut effects.due);
+        self.deadlines.scan(now, &mut due);
+        for at in due.drain(..) {
+            let Some(run) = self.runs.get(at) else { continue };
+            if matches!(run.state, State::Live | State::Assembling) {
+                self.counters.expired += 1;
+                let call = run.call;
+                self.answer(call, run::expired_status());
+                self.end(at, CancelReason::Deadline, effects);
+            }
+        }
+        effects.due = due;
+    }
+
+    fn close(&mut self, closure: Closure, effects: &mut Effects) -> Batch {
+        if self.closed.is_some() {
+            return Batch::default();
+        }
+        let reason = match closure {
+            Closure::Shutdown | Closure::Local => CancelReason::Shutdown,
+            _ => CancelReason::Disconnected,
+        };
+        self.closed = Some(closure);
+        self.pong = None;
+        for at in 0..self.runs.len() {
+            // A plain one-way call has no caller that could go away: it runs to its end.
+            if self.runs.get(at).is_some_and(|run| run.call.is_pending() || run.state == State::Assembling) {
+                self.end(at, reason, effects);
+            }
+        }
+        self.out.clear(&mut effects.garbage, &mut effects.wakers)
+    }
+
+    fn closure(&self) -> Option<&Closure> {
+        self.closed.as_ref()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.accept_max != u64::MAX && self.occupied == 0 && self.out.is_flushed()
+    }
+
+    fn load(&self) -> usize {
+        self.occupied
+    }
+}
