@@ -7,4 +7,5 @@ pub mod frame;
 pub mod handshake;
 pub mod limits;
 pub mod schema;
+pub mod session;
 pub mod status;
