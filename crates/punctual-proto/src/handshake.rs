@@ -14,7 +14,7 @@ mod reply;
 pub use capabilities::Capabilities;
 pub use error::HandshakeError;
 pub use hello::Hello;
-pub use negotiate::{Agreed, accept, confirm};
+pub use negotiate::{Agreement, accept, confirm};
 pub use preface::{MAGIC, PREFACE, PREFACE_BYTES, Preface, VERSION, read_preface};
 pub use reply::{Reply, ServiceEntry, Welcome};
 

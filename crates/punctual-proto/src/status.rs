@@ -229,5 +229,12 @@ impl std::error::Error for Status {}
 
 /// The longest prefix of `text` of at most `max` bytes that ends on a character boundary.
 pub(crate) fn cut_text(text: &str, max: usize) -> &str {
-    text.get(..text.floor_char_boundary(max)).unwrap_or(text)
+    let mut end = max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or(text)
 }
+
+#[cfg(test)]
+mod tests;

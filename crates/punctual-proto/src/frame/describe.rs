@@ -76,9 +76,11 @@ impl<'a> DescribeHead<'a> {
         if header.flags & FLAG_REPLY == 0 {
             return Ok(DescribeHead::Query(cursor.rest_str("service name")?));
         }
-        let total = super::fragment::read_total(&mut cursor, Kind::Describe, header.flags & FLAG_MORE != 0, rules)?;
+        let failed = header.flags & FLAG_FAILED != 0;
+        let max = super::fragment::body_bytes_max(failed, rules);
+        let total = super::fragment::read_total(&mut cursor, Kind::Describe, header.flags & FLAG_MORE != 0, max)?;
         let body = cursor.rest();
-        super::fragment::check_first_piece(header.call, total, body)?;
-        Ok(DescribeHead::Reply { failed: header.flags & FLAG_FAILED != 0, total, body })
+        super::fragment::check_body(header, total, body, max)?;
+        Ok(DescribeHead::Reply { failed, total, body })
     }
 }

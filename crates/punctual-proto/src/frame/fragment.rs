@@ -1,9 +1,13 @@
 //! FRAGMENT: the further pieces of a body, and the fields that a first piece shares.
 
 use crate::frame::{CallId, Cursor, FrameHeader, FrameRules, Kind, Violation};
+use crate::status::Status;
 
 /// More pieces follow this one. The same bit in REQUEST, RESPONSE, DESCRIBE and FRAGMENT.
 pub const FRAGMENT_FLAG_MORE: u8 = 1 << 4;
+
+/// As a u32; the constant's own test pins that it fits.
+const STATUS_BYTES_MAX: u32 = Status::WIRE_BYTES_MAX as u32;
 
 /// The header of a further piece of `call`'s body; `more` where it is not the last. The piece itself follows as it is.
 #[must_use]
@@ -12,25 +16,22 @@ pub fn fragment_header(call: CallId, len: u32, more: bool) -> FrameHeader {
     FrameHeader { flags, ..FrameHeader::new(Kind::Fragment, call, len) }
 }
 
+/// The most bytes that the body of an answer may have. A status is small by itself and must get through whatever limit was
+/// agreed for messages.
+pub(super) fn body_bytes_max(is_status: bool, rules: &FrameRules) -> u32 {
+    if is_status { rules.message_bytes_max.max(STATUS_BYTES_MAX) } else { rules.message_bytes_max }
+}
+
 /// The announced length of a body that comes in pieces. It is checked against the limit at once, so that a message that
 /// is too long is known to be so before it is received; it is never a reason to reserve memory.
-pub(super) fn read_total(
-    cursor: &mut Cursor<'_>,
-    kind: Kind,
-    more: bool,
-    rules: &FrameRules,
-) -> Result<Option<u32>, Violation> {
+pub(super) fn read_total(cursor: &mut Cursor<'_>, kind: Kind, more: bool, max: u32) -> Result<Option<u32>, Violation> {
     if !more {
         return Ok(None);
     }
-    let total = cursor.u32("total body length")?;
-    if total > rules.message_bytes_max {
-        return Err(Violation::FieldTooLong {
-            kind,
-            field: "total body length",
-            value: u64::from(total),
-            max: u64::from(rules.message_bytes_max),
-        });
+    let field = "total body length";
+    let total = cursor.u32(field)?;
+    if total > max {
+        return Err(Violation::FieldTooLong { kind, field, value: u64::from(total), max: u64::from(max) });
     }
     Ok(Some(total))
 }
@@ -60,11 +61,15 @@ pub(super) fn read_metadata<'a>(
     cursor.take("metadata", u64::from(len))
 }
 
-/// A first piece with more to follow leaves at least one byte to follow.
-pub(super) fn check_first_piece(call: CallId, total: Option<u32>, body: &[u8]) -> Result<(), Violation> {
+/// A whole body is within its limit, and a first piece leaves at least one byte to follow.
+pub(super) fn check_body(header: &FrameHeader, total: Option<u32>, body: &[u8], max: u32) -> Result<(), Violation> {
+    let len = body.len() as u64;
     match total {
-        Some(total) if body.len() as u64 >= u64::from(total) => {
-            Err(Violation::FragmentSum { call, announced: u64::from(total), received: body.len() as u64 })
+        Some(total) if len >= u64::from(total) => {
+            Err(Violation::FragmentSum { call: header.call, announced: u64::from(total), received: len })
+        }
+        None if len > u64::from(max) => {
+            Err(Violation::FieldTooLong { kind: header.kind, field: "body length", value: len, max: u64::from(max) })
         }
         _ => Ok(()),
     }

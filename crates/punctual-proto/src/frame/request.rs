@@ -115,10 +115,11 @@ impl<'a> RequestHead<'a> {
                 expected: "at least 1 microsecond; a budget that is over is never sent",
             })?),
         };
-        let total = super::fragment::read_total(&mut cursor, kind, header.flags & FLAG_MORE != 0, rules)?;
+        let max = super::fragment::body_bytes_max(false, rules);
+        let total = super::fragment::read_total(&mut cursor, kind, header.flags & FLAG_MORE != 0, max)?;
         let metadata = super::fragment::read_metadata(&mut cursor, kind, header.flags & FLAG_METADATA != 0, rules)?;
         let body = cursor.rest();
-        super::fragment::check_first_piece(header.call, total, body)?;
+        super::fragment::check_body(header, total, body, max)?;
         let codec = Codec::from_bits(header.flags >> CODEC_SHIFT);
         let oneway = header.flags & FLAG_ONEWAY != 0;
         Ok(RequestHead { method, budget_micros, oneway, codec, metadata, total, body })

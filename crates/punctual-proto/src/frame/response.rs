@@ -115,10 +115,11 @@ impl<'a> ResponseHead<'a> {
             flags: header.flags,
             rule: "outcome 3 does not exist",
         })?;
-        let total = super::fragment::read_total(&mut cursor, kind, header.flags & FLAG_MORE != 0, rules)?;
+        let max = super::fragment::body_bytes_max(outcome == Outcome::Status, rules);
+        let total = super::fragment::read_total(&mut cursor, kind, header.flags & FLAG_MORE != 0, max)?;
         let metadata = super::fragment::read_metadata(&mut cursor, kind, header.flags & FLAG_METADATA != 0, rules)?;
         let body = cursor.rest();
-        super::fragment::check_first_piece(header.call, total, body)?;
+        super::fragment::check_body(header, total, body, max)?;
         Ok(ResponseHead { outcome, codec: Codec::from_bits(header.flags >> CODEC_SHIFT), metadata, total, body })
     }
 }

@@ -6,14 +6,14 @@ use crate::limits::Limits;
 
 /// What holds on the connection from here on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreed {
+pub struct Agreement {
     /// What both can do.
     pub capabilities: Capabilities,
     /// The smaller of each agreed limit, the server's number of running calls; the rest is this side's own.
     pub limits: Limits,
 }
 
-impl Agreed {
+impl Agreement {
     /// The rules for reading frames that `from` writes.
     #[must_use]
     pub const fn rules(&self, from: Direction) -> FrameRules {
@@ -34,7 +34,7 @@ impl Agreed {
 /// # Errors
 /// Where either requires what the other cannot do. The server then answers with
 /// [`Reply::Refused`] and [`HandshakeError::to_status`].
-pub fn accept(welcome: &Welcome, hello: &Hello) -> Result<Agreed, HandshakeError> {
+pub fn accept(welcome: &Welcome, hello: &Hello) -> Result<Agreement, HandshakeError> {
     agree((welcome.supported, welcome.required, &welcome.limits), (hello.supported, hello.required, &hello.limits))
 }
 
@@ -42,7 +42,7 @@ pub fn accept(welcome: &Welcome, hello: &Hello) -> Result<Agreed, HandshakeError
 ///
 /// # Errors
 /// Where the server refused, or either requires what the other cannot do.
-pub fn confirm(hello: &Hello, reply: &Reply) -> Result<Agreed, HandshakeError> {
+pub fn confirm(hello: &Hello, reply: &Reply) -> Result<Agreement, HandshakeError> {
     match reply {
         Reply::Refused(status) => Err(HandshakeError::Refused(status.clone())),
         Reply::Welcome(welcome) => {
@@ -58,7 +58,7 @@ pub fn confirm(hello: &Hello, reply: &Reply) -> Result<Agreed, HandshakeError> {
 
 type Side<'a> = (Capabilities, Capabilities, &'a Limits);
 
-fn agree(ours: Side<'_>, theirs: Side<'_>) -> Result<Agreed, HandshakeError> {
+fn agree(ours: Side<'_>, theirs: Side<'_>) -> Result<Agreement, HandshakeError> {
     let we_lack = theirs.1.without(ours.0);
     if !we_lack.is_empty() {
         return Err(HandshakeError::Capabilities { missing: we_lack, ours: true });
@@ -67,5 +67,5 @@ fn agree(ours: Side<'_>, theirs: Side<'_>) -> Result<Agreed, HandshakeError> {
     if !they_lack.is_empty() {
         return Err(HandshakeError::Capabilities { missing: they_lack, ours: false });
     }
-    Ok(Agreed { capabilities: ours.0.intersection(theirs.0), limits: ours.2.agree(theirs.2) })
+    Ok(Agreement { capabilities: ours.0.intersection(theirs.0), limits: ours.2.agree(theirs.2) })
 }

@@ -1,9 +1,14 @@
 //! A status as a field of a contract's types: a struct of five fields, the code by name in text formats.
 
+use crate::schema::{Schema, Type};
 use crate::status::{Code, Status};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
+
+impl Schema for Status {
+    const TYPE: &'static Type = &Type::Status;
+}
 
 impl Serialize for Code {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -85,34 +85,29 @@ impl<'de> Reader<'de> {
     }
 
     #[inline]
-    fn varint<const BITS: u32>(&mut self) -> Result<u128, Fault> {
-        match varint::read::<BITS>(self.rest) {
-            Some(Ok((value, rest))) => {
-                self.rest = rest;
-                Ok(value)
-            }
-            Some(Err(varint::TooWide)) => {
-                Err(Fault::new(Problem::Data, format_args!("an integer does not fit {BITS} bits")))
-            }
-            None => Err(Fault::new(Problem::Truncated, "the body ends inside an integer")),
-        }
+    fn unsigned<const BITS: u32>(&mut self) -> Result<u64, Fault> {
+        let (value, rest) =
+            varint::read_u64::<BITS>(self.rest).ok_or_else(cut_integer)?.map_err(wide_integer::<BITS>)?;
+        self.rest = rest;
+        Ok(value)
     }
 
-    /// The integer's low 64 bits: the callers ask for at most 64.
-    #[inline]
-    fn varint64<const BITS: u32>(&mut self) -> Result<u64, Fault> {
-        self.varint::<BITS>().map(|value| value as u64)
+    fn unsigned128(&mut self) -> Result<u128, Fault> {
+        let (value, rest) =
+            varint::read_u128::<128>(self.rest).ok_or_else(cut_integer)?.map_err(wide_integer::<128>)?;
+        self.rest = rest;
+        Ok(value)
     }
 
     #[inline]
-    fn signed64<const BITS: u32>(&mut self) -> Result<i64, Fault> {
-        let folded = self.varint64::<BITS>()?;
+    fn signed<const BITS: u32>(&mut self) -> Result<i64, Fault> {
+        let folded = self.unsigned::<BITS>()?;
         Ok((folded >> 1) as i64 ^ -((folded & 1) as i64))
     }
 
     #[inline]
     fn bytes(&mut self) -> Result<&'de [u8], Fault> {
-        let len = self.varint64::<64>()?;
+        let len = self.unsigned::<64>()?;
         let cut = usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len));
         let (taken, rest) = cut.ok_or_else(|| {
             let left = self.rest.len();
@@ -131,7 +126,7 @@ impl<'de> Reader<'de> {
     /// their own, so a count over the sum of both is refused before the first element.
     #[inline]
     fn count(&mut self) -> Result<usize, Fault> {
-        let count = self.varint64::<64>()?;
+        let count = self.unsigned::<64>()?;
         let left = self.rest.len();
         if count > left as u64 + u64::from(self.empty_left) {
             return Err(Fault::new(Problem::Length, format_args!("{count} elements where {left} bytes are left")));
@@ -163,6 +158,16 @@ impl<'de> Reader<'de> {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn cut_integer() -> Fault {
+    Fault::new(Problem::Truncated, "the body ends inside an integer")
+}
+
+#[cold]
+fn wide_integer<const BITS: u32>(_: varint::TooWide) -> Fault {
+    Fault::new(Problem::Data, format_args!("an integer does not fit {BITS} bits"))
 }
 
 impl<'de> Deserializer<'de> for &mut Reader<'de> {
@@ -205,41 +210,41 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     #[inline]
     fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_i16(self.signed64::<16>()? as i16)
+        visitor.visit_i16(self.signed::<16>()? as i16)
     }
 
     #[inline]
     fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_i32(self.signed64::<32>()? as i32)
+        visitor.visit_i32(self.signed::<32>()? as i32)
     }
 
     #[inline]
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_i64(self.signed64::<64>()?)
+        visitor.visit_i64(self.signed::<64>()?)
     }
 
     fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        let folded = self.varint::<128>()?;
+        let folded = self.unsigned128()?;
         visitor.visit_i128((folded >> 1) as i128 ^ -((folded & 1) as i128))
     }
 
     #[inline]
     fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_u16(self.varint64::<16>()? as u16)
+        visitor.visit_u16(self.unsigned::<16>()? as u16)
     }
 
     #[inline]
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_u32(self.varint64::<32>()? as u32)
+        visitor.visit_u32(self.unsigned::<32>()? as u32)
     }
 
     #[inline]
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_u64(self.varint64::<64>()?)
+        visitor.visit_u64(self.unsigned::<64>()?)
     }
 
     fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_u128(self.varint::<128>()?)
+        visitor.visit_u128(self.unsigned128()?)
     }
 
     #[inline]
@@ -430,7 +435,7 @@ impl<'a, 'de> EnumAccess<'de> for Variant<'a, 'de> {
 
     #[inline]
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self::Variant), Fault> {
-        let index = self.reader.varint64::<32>()? as u32;
+        let index = self.reader.unsigned::<32>()? as u32;
         let variant = seed.deserialize(IntoDeserializer::<Fault>::into_deserializer(index))?;
         Ok((variant, self.reader))
     }
