@@ -1,6 +1,6 @@
 //! An attempt: one physical try of a task, from claim to finish.
 
-use crate::id::TaskId;
+use crate::id::{TaskId, WorkerId};
 use crate::policy::TaskOptions;
 use crate::task::{Occurrence, TaskState};
 use bytes::Bytes;
@@ -26,7 +26,8 @@ pub struct ClaimRequest {
 pub struct ClaimBatch {
     /// The tasks, in the order in which they are to run.
     pub tasks: Vec<Claimed>,
-    /// When the next waiting task of these queues and methods becomes due, if one waits: a hint for the next poll.
+    /// When the next task that still waits in these queues (paused ones aside), of these methods, suspects or not as
+    /// asked, becomes or became due: a hint for the next poll.
     pub next_due: Option<Timestamp>,
 }
 
@@ -39,7 +40,7 @@ pub struct Claimed {
     pub n: u32,
     /// Attempts spent before this one: retries count, losses and snoozes do not.
     pub spent: u32,
-    /// How often a worker died holding it.
+    /// How often in a row a worker died holding it.
     pub losses: u32,
     /// `Service/method`.
     pub method: String,
@@ -160,6 +161,51 @@ pub struct AttemptRecord {
     pub outcome: Outcome,
     /// Result or error, as in [`Finish::out`].
     pub out: Bytes,
+}
+
+impl AttemptRecord {
+    /// The record of a task that was cancelled before an attempt began.
+    #[must_use]
+    pub fn cancelled_waiting(now: Timestamp) -> Self {
+        let out = message("cancelled before it ran");
+        AttemptRecord { n: 0, worker: 0, started: now, ended: now, outcome: Outcome::Cancelled, out }
+    }
+
+    /// The record of attempt `n`, claimed at `claimed` by a worker that was found dead.
+    #[must_use]
+    pub fn lost(n: u32, worker: WorkerId, claimed: Timestamp, now: Timestamp) -> Self {
+        let out = message(&format!("worker {} stopped renewing its lease", worker.0));
+        AttemptRecord { n, worker: worker.0, started: claimed, ended: now, outcome: Outcome::Lost, out }
+    }
+
+    /// The error's text, for an attempt that ended in one: the `message` of [`AttemptRecord::out`], or all of it if it has
+    /// none.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        match self.outcome {
+            Outcome::Succeeded | Outcome::Snoozed | Outcome::HandedBack => None,
+            Outcome::Failed
+            | Outcome::Panicked
+            | Outcome::TimedOut
+            | Outcome::Cancelled
+            | Outcome::Expired
+            | Outcome::Lost => {
+                #[derive(Deserialize)]
+                struct Message {
+                    message: String,
+                }
+                Some(match serde_json::from_slice::<Message>(&self.out) {
+                    Ok(Message { message }) => message,
+                    Err(_) => String::from_utf8_lossy(&self.out).into_owned(),
+                })
+            }
+        }
+    }
+}
+
+/// `text` in the form of [`AttemptRecord::out`].
+fn message(text: &str) -> Bytes {
+    serde_json::json!({ "message": text }).to_string().into()
 }
 
 /// What a cancel gave, by task.

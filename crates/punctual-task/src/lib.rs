@@ -4,8 +4,10 @@
 //! Nothing here asks for the time: instants are arguments. The Store trait is the one async word.
 
 pub mod attempt;
+pub mod decide;
 pub mod error;
 pub mod id;
+pub mod planner;
 pub mod policy;
 pub mod queue;
 pub mod retention;
@@ -16,6 +18,7 @@ pub mod task;
 pub mod worker;
 
 pub use attempt::*;
+pub use decide::{Start, Terms, Verdict};
 pub use error::{StoreError, StoreErrorKind};
 pub use id::{BadTaskId, IdBlock, ScheduleId, TaskId, WorkerId};
 pub use policy::{Backoff, Growth, Policy, TaskOptions};

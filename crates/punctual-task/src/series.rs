@@ -112,6 +112,10 @@ impl ScheduleSpec {
     pub const LATE_AFTER_DEFAULT: Duration = Duration::from_secs(5);
     /// The largest [`ScheduleSpec::max_pending`]: one window of one commit.
     pub const MAX_PENDING_MAX: u32 = 10_000;
+    /// The most missed slots that may be kept, by [`Missed::All`] or [`Resume::Last`]: a decision looks that far ahead.
+    pub const CATCH_UP_MAX: u32 = 10_000;
+    /// The largest [`ScheduleSpec::late_after`]: a slot that a day has passed over is late under any name.
+    pub const LATE_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 
     /// A definition with defaults for the rest: the queue of the service, no options, `latest`, `wait`, 1 pending.
     #[must_use]
@@ -152,7 +156,36 @@ impl ScheduleSpec {
                 Self::MAX_PENDING_MAX
             )));
         }
+        if let Missed::All { max_count, .. } = self.missed
+            && max_count > Self::CATCH_UP_MAX
+        {
+            return Err(StoreError::refused(format!(
+                "{max_count} missed slots to catch up are more than the limit of {}; lower max_count",
+                Self::CATCH_UP_MAX
+            )));
+        }
+        if self.late_after > Self::LATE_AFTER_MAX {
+            return Err(StoreError::refused(format!(
+                "late_after {:?} is more than the limit of {:?}",
+                self.late_after,
+                Self::LATE_AFTER_MAX
+            )));
+        }
+        if self.options.attempts == Some(0) {
+            return Err(StoreError::refused("a task needs at least 1 attempt"));
+        }
         Ok(())
+    }
+
+    /// A number that is the same for the same definition on every platform: what a declaration is known by. FNV-1a, 64
+    /// bits, over the JSON form.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        // A definition is plain data with text keys: writing it to memory does not fail.
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
     }
 }
 
@@ -205,6 +238,9 @@ pub struct Position {
     pub cursor: Option<Slot>,
     /// Occurrences created over all eras; triggers and backfills do not count.
     pub runs: u64,
+    /// Slots up to this instant are kept whatever the missed policy says: an operator resumed with
+    /// [`Resume::All`] or [`Resume::Last`], and the sweeps that follow must not overrule that.
+    pub kept_to: Option<Timestamp>,
 }
 
 /// Why a slot was not run.
@@ -259,7 +295,7 @@ impl LossReason {
 pub struct Loss {
     /// The first lost slot's instant.
     pub from: Timestamp,
-    /// The last lost slot's instant.
+    /// The last lost slot's instant; the same as `from` for one slot.
     pub to: Timestamp,
     /// Why.
     pub reason: LossReason,
@@ -361,6 +397,8 @@ pub struct ScheduleView {
     pub spec: ScheduleSpec,
     /// Where it stands.
     pub position: Position,
+    /// When it was created: what [`CompiledRule::new`](crate::schedule::CompiledRule::new) needs beside the rule.
+    pub created: Timestamp,
     /// Occurrences that have not ended.
     pub live: u32,
     /// Slots that were not run, by reason; reasons without one are left out.

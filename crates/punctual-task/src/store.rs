@@ -2,8 +2,12 @@
 //! crate for each database.
 //!
 //! Every operation is one transaction. Bulk is the base: one task is a batch of one. Operations that a worker makes
-//! carry its [`WorkerId`], the fence: once a worker was marked dead, none of its writes is accepted. The database's
-//! clock decides what is due and which lease has ended; callers never pass a "now".
+//! carry its [`WorkerId`], the fence: once a worker was marked dead or has retired, they fail as
+//! [`Fenced`](crate::StoreErrorKind::Fenced) and nothing is written. The database's clock decides what is due and which
+//! lease has ended; callers never pass a "now".
+//!
+//! What follows from data is decided by pure functions, which all stores share: [`crate::planner`] for schedules,
+//! [`crate::decide`] for tasks. `punctual-testkit` has the suite that defines what a store must do.
 
 use crate::attempt::{CancelOutcome, ClaimBatch, ClaimRequest, Finish, Finished, RetryOutcome};
 use crate::error::StoreError;
@@ -60,16 +64,24 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// An id that is there already, with the same content, is the resend of a write whose reply was lost: `inserted` is true.
     fn enqueue(&self, tasks: Vec<NewTask>) -> Reply<'_, Vec<Enqueued>>;
 
-    /// Takes due tasks for a live worker: by level with ageing, then by due time, then by id.
+    /// Takes due tasks for a live worker. One claim reads one level: the one whose first due task, over all queues and
+    /// methods asked for, has the smallest due time plus level × [`LEVEL_AGE`](crate::task::LEVEL_AGE), the lower level
+    /// on a tie. In it, tasks come by due time, then by id. Queues that are paused give none.
+    ///
+    /// Suspects (tasks whose `losses` are not 0) are left out unless asked for. If they are asked for and the first task
+    /// is one, it comes alone; if not, the others come without suspects.
     fn claim(&self, worker: WorkerId, request: ClaimRequest) -> Reply<'_, ClaimBatch>;
 
-    /// Records attempts, in one commit; each is applied, already there, or refused on its own.
+    /// Records attempts, in one commit; each is applied, already there, or refused on its own. A next attempt has the
+    /// next number, and a finished attempt sets the task's `losses` back to 0: they count in a row. If a cancel was asked
+    /// for meanwhile, [`decide::settle`](crate::decide::settle) has the last word.
     fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>>;
 
-    /// Cancels: waiting tasks at once, running ones by request.
+    /// Cancels: waiting tasks at once, with an attempt record of number 0 (which replaces an older one), running ones by
+    /// request.
     fn cancel(&self, tasks: Vec<TaskId>) -> Reply<'_, Vec<CancelOutcome>>;
 
-    /// Makes ended tasks wait again.
+    /// Makes ended tasks wait again, due now. The next attempt has the next number; a unique key is taken again.
     fn retry(&self, tasks: Vec<TaskId>) -> Reply<'_, Vec<RetryOutcome>>;
 
     /// All that is kept of one task.
@@ -88,7 +100,7 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     // Workers.
 
-    /// Registers a worker and draws its fence. Its lease lasts `lease` from now.
+    /// Registers a worker and draws its fence, which is above all fences drawn before. Its lease lasts `lease` from now.
     fn register(&self, info: WorkerInfo, lease: Duration) -> Reply<'_, WorkerId>;
 
     /// Extends the lease, also one that has ended, unless the worker was marked dead
@@ -99,16 +111,21 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// with its memory.
     fn holdings(&self, worker: WorkerId) -> Reply<'_, Vec<(TaskId, u32)>>;
 
-    /// Gives back tasks that were claimed and not run to an end. They wait again, due as before; nothing is spent.
+    /// Gives back tasks that were claimed and not run to an end. They wait again, due as before, with the same attempt
+    /// number and losses; nothing is spent or recorded. A task whose cancel was asked for is cancelled instead. Tasks that
+    /// the worker does not hold are passed over. Gives how many were given back.
     fn hand_back(&self, worker: WorkerId, tasks: Vec<TaskId>) -> Reply<'_, u32>;
 
-    /// Ends a registration: hands back what it still holds.
+    /// Ends a registration: hands back what it still holds. Once ended, or dead, it stays so without an error.
     fn retire(&self, worker: WorkerId) -> Reply<'_, ()>;
 
-    /// Marks workers dead whose lease ended, all but `by`, and requeues what they held. Safe to call from many at once.
+    /// Marks workers dead whose lease ended, all but `by`, and requeues what they held, due now and as suspects, with an
+    /// attempt record of outcome *lost*; [`decide::decide_loss`](crate::decide::decide_loss) says which fail instead, and
+    /// a task whose cancel was asked for is cancelled. Safe to call from many at once. Only leases count here: that a
+    /// rescuer has itself renewed without a break for one lease is the engine's rule.
     fn rescue(&self, by: WorkerId) -> Reply<'_, Rescue>;
 
-    /// All live and recently dead workers.
+    /// All live workers, and those that were marked dead in the last [`DEAD_SHOWN`](crate::worker::DEAD_SHOWN), by id.
     fn workers(&self) -> Reply<'_, Vec<WorkerView>>;
 
     // Schedules.
@@ -123,7 +140,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn materialise(&self, sweep: Sweep) -> Reply<'_, SweepReport>;
 
     /// Writes one window under compare-and-swap. Decides in the order inactive, version, cursor, exists, created; a
-    /// window over the series' budget or `until` ends the series in the same commit.
+    /// window over the series' budget or `until` ends the series in the same commit. Capacity counts as in a sweep, the
+    /// missed policy does not: which slots to create was the caller's decision. A schedule that does not exist is
+    /// inactive.
     fn apply(&self, window: Window) -> Reply<'_, Materialised>;
 
     /// One schedule.
@@ -137,6 +156,8 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     // Upkeep.
 
-    /// Removes at most `limit` ended tasks that are older than `retention` allows. A pruned slot never comes back.
+    /// Removes at most `limit` tasks that ended longer ago than `retention` allows, and records of losses older than
+    /// ended tasks may become (their counters stay). A pruned slot never comes back: an occurrence of the schedule's
+    /// era at or after the cursor stays until the cursor has passed it.
     fn prune(&self, retention: Retention, limit: u32) -> Reply<'_, Pruned>;
 }

@@ -18,6 +18,8 @@ pub const NAME_BYTES_MAX: usize = 200;
 pub const KEY_BYTES_MAX: usize = 255;
 /// The longest error text kept with an attempt, in bytes.
 pub const ERROR_BYTES_MAX: usize = 16 << 10;
+/// How much older a task must be to come before one of the level above: the ageing that keeps low levels from starving.
+pub const LEVEL_AGE: Duration = Duration::from_secs(30);
 
 /// When a task becomes due. The database's clock decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,7 +254,7 @@ pub struct TaskView {
     pub attempts: u32,
     /// The schedule's slot, for an occurrence.
     pub occurrence: Option<Occurrence>,
-    /// The last attempt's error text, if it failed.
+    /// The last attempt's error text, if it failed: [`AttemptRecord::error`] of the one with the highest number.
     pub error: Option<String>,
 }
 

@@ -12,7 +12,9 @@ pub const RENEWAL_DEFAULT: Duration = Duration::from_secs(3);
 pub const STOP_AFTER_DEFAULT: Duration = Duration::from_secs(10);
 /// How often a worker looks for dead ones.
 pub const RESCUE_DEFAULT: Duration = Duration::from_secs(5);
-/// From this loss on a task fails instead of running again: it may be what kills its workers.
+/// How long a worker that was marked dead is listed.
+pub const DEAD_SHOWN: Duration = Duration::from_secs(3600);
+/// From this loss in a row on a task fails instead of running again: it may be what kills its workers.
 pub const LOSSES_MAX: u32 = 3;
 
 /// What a worker says of itself when it registers.

@@ -1,0 +1,1 @@
+//! Stretches of lost slots that are too long to walk.
