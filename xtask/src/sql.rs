@@ -105,7 +105,9 @@ fn has_placeholder(text: &str) -> bool {
 }
 
 fn is_sql(text: &str) -> bool {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ") + " ";
+    // What stands between backticks is a name, or a statement that a message quotes: neither makes a text SQL.
+    let unquoted: Vec<&str> = text.split('`').step_by(2).collect();
+    let text = unquoted.join(" ").split_whitespace().collect::<Vec<_>>().join(" ") + " ";
     let small = text.to_lowercase();
     PHRASES.iter().any(|words| words.iter().all(|word| small.contains(word)))
         || CAPITALS.iter().any(|word| text.contains(word))
@@ -161,6 +163,7 @@ mod tests {
         check("fn f() {\n  write!(sql, \"delete from {table}\")?;\n}", &[2]);
         check("format!(\"UPDATE task {} SET a = ?\", b)", &[1]);
         check("sql += &format!(\" LIMIT {n}\");", &[1]);
+        check("format!(\"UPDATE `task` SET a = {a}\")", &[1]);
         check("connection.execute(&format!(\"{head} {tail}\"), [])?;", &[1]);
         check("connection\n.prepare_cached(&format!(\"{head}\"))?;", &[2]);
     }
@@ -170,6 +173,7 @@ mod tests {
     fn what_is_no_sql_passes() {
         check("format!(\"cannot update {name}: the row is gone\")", &[]);
         check("format!(\"select another queue than {name}\")", &[]);
+        check("format!(\"{what}; run `PRAGMA integrity_check` on it\")", &[]);
         check("connection.execute(\"INSERT INTO task VALUES (?1)\", params![format!(\"{a}\")])?;", &[]);
         check("// format!(\"SELECT {a} FROM b\")\n", &[]);
         check("#[cfg(test)]\nmod tests { fn f() { format!(\"SELECT {a} FROM b\"); } }", &[]);

@@ -20,6 +20,8 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::test;
+
 /// How many directories the cache keeps: the one in use and one for each of two other branches. Each takes a gigabyte or two.
 const KEPT: usize = 3;
 
@@ -72,27 +74,40 @@ struct About {
 
 /// Cargo's own view, asked without a `Cargo`, which is made from the answer.
 fn metadata(cargo: &OsStr, root: &Path) -> Result<About> {
+    let own = read_metadata(cargo, root, "Cargo.toml")?;
+    let directory = own["target_directory"].as_str().context("cargo metadata names no target directory")?;
+    let mut about = About { target_directory: directory.into(), target_names: BTreeSet::new() };
+    about.take_names(&own);
+    if root.join(test::BENCHES).is_file() {
+        about.take_names(&read_metadata(cargo, root, test::BENCHES)?);
+    }
+    Ok(about)
+}
+
+fn read_metadata(cargo: &OsStr, root: &Path, manifest: &str) -> Result<Value> {
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path", manifest])
         .current_dir(root)
         .stdin(Stdio::null())
         .output()
         .context("cargo metadata did not start")?;
     anyhow::ensure!(
         output.status.success(),
-        "cargo cannot read the workspace: {}",
+        "cargo cannot read {manifest}: {}",
         String::from_utf8_lossy(&output.stderr).trim()
     );
-    let value: Value = serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
-    let directory = value["target_directory"].as_str().context("cargo metadata names no target directory")?;
-    let mut target_names = BTreeSet::new();
-    for package in value["packages"].as_array().into_iter().flatten() {
-        let targets = package["targets"].as_array().into_iter().flatten();
-        for name in targets.chain([package]).filter_map(|named| named["name"].as_str()) {
-            target_names.insert(name.replace('-', "_"));
+    serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")
+}
+
+impl About {
+    fn take_names(&mut self, metadata: &Value) {
+        for package in metadata["packages"].as_array().into_iter().flatten() {
+            let targets = package["targets"].as_array().into_iter().flatten();
+            for name in targets.chain([package]).filter_map(|named| named["name"].as_str()) {
+                self.target_names.insert(name.replace('-', "_"));
+            }
         }
     }
-    Ok(About { target_directory: directory.into(), target_names })
 }
 
 /// The folder above all keys. None when the environment names no absolute place.

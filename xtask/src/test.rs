@@ -19,6 +19,9 @@ pub(crate) const STEPS: &[Step] = &[
     Step { name: "tests", does: "every test, by nextest where it is installed, else by cargo test", run: tests },
 ];
 
+/// The manifest of the benches, which are a workspace of their own.
+pub(crate) const BENCHES: &str = "benches/Cargo.toml";
+
 /// Runs the test command; true when all of it passed.
 pub(crate) fn run(cargo: &Cargo, arguments: &Arguments) -> Result<bool> {
     toolchain::want_compiler()?;
@@ -53,13 +56,13 @@ fn quick_check(cargo: &Cargo, _: &Arguments) -> Result<Outcome> {
     Ok(Outcome::Skipped(left.join("; ")))
 }
 
-/// The benches are a workspace of their own, since the peers they measure are heavy. They share the target directory, so
-/// what both need is compiled once.
+/// The benches are apart since the peers they measure are heavy. They share the target directory, so what both need is
+/// compiled once, as far as their profiles agree.
 fn benches(cargo: &Cargo, _: &Arguments) -> Result<Outcome> {
-    if !cargo.root.join("benches/Cargo.toml").is_file() {
+    if !cargo.root.join(BENCHES).is_file() {
         return Ok(Outcome::Passed);
     }
-    cargo.run(&["check", "--manifest-path", "benches/Cargo.toml", "--workspace", "--all-targets", "--locked"])
+    cargo.run(&["check", "--manifest-path", BENCHES, "--workspace", "--all-targets", "--locked"])
 }
 
 fn doctests(cargo: &Cargo, _: &Arguments) -> Result<Outcome> {
