@@ -3,8 +3,11 @@
 //! `#[punctual::service]` builds one [`ServiceDescriptor`] as a constant; clients, servers and the engine read it. It
 //! holds no behaviour and never allocates until a hash is asked for.
 
+mod reply;
 #[cfg(test)]
 mod tests;
+
+pub use reply::Reply;
 
 use crate::schema::{Fields, StructType, Type};
 use std::fmt::{self, Write};

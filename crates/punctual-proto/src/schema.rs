@@ -18,7 +18,7 @@ mod tests;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot cross the wire: it has no schema",
     label = "no schema for `{Self}`",
-    note = "put `#[punctual::message]` on a type of your own, or `#[message(as = \"SomeType\")]` on a field whose type is not",
+    note = "put `#[punctual::message]` on a type of your own, or `#[message(as = SomeType)]` on a field whose type is somebody else's",
     note = "`usize` and `isize` differ between machines and have none: use `u64` or `i64`; references do not cross: own the data"
 )]
 pub trait Schema {

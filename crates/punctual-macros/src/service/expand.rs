@@ -39,3 +39,10 @@ fn allow_deprecated(methods: &[Method]) -> Option<TokenStream> {
 fn docs_and_conditions(method: &Method) -> impl Iterator<Item = &Attribute> {
     crate::docs::named(&method.attributes, &["doc", "cfg"])
 }
+
+/// A contract may have as many arguments as its requests have fields.
+fn allow_many_arguments(method: &Method) -> Option<TokenStream> {
+    const CLIPPYS_LIMIT_BESIDE_SELF: usize = 6;
+    let many = method.arguments.len() > CLIPPYS_LIMIT_BESIDE_SELF;
+    many.then(|| quote! { #[allow(clippy::too_many_arguments, reason = "one argument a field of the request")] })
+}

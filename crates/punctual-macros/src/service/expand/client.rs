@@ -1,6 +1,6 @@
 //! The client: the contract's methods as call objects, and the contract itself for code that is generic over it.
 
-use super::{allow_deprecated, docs_and_conditions, reply};
+use super::{allow_deprecated, allow_many_arguments, docs_and_conditions, reply};
 use crate::service::model::{Call, Method, Service};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -62,6 +62,7 @@ fn inherent(service: &Service, method: &Method) -> TokenStream {
         let about = format!(" Calls `{full_name}`.");
         quote! { #[doc = #about] }
     });
+    let many = allow_many_arguments(method);
     let names: Vec<_> = method.arguments.iter().map(|argument| &argument.ident).collect();
     let types = method.arguments.iter().map(|argument| &argument.ty);
     let (kind, start) = match call {
@@ -75,6 +76,7 @@ fn inherent(service: &Service, method: &Method) -> TokenStream {
         #(#attributes)*
         #about
         #(#kept)*
+        #many
         pub fn #ident(&self #(, #names: #types)*) -> #punctual::#kind {
             self.channel.#start(&#module::DESCRIPTOR, #index, #module::#request { #(#names),* })
         }

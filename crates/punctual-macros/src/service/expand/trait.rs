@@ -1,5 +1,6 @@
 //! The trait itself, with futures that can be spawned.
 
+use super::allow_many_arguments;
 use crate::service::model::{Call, Method, Service};
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -27,8 +28,10 @@ fn method(method: &Method) -> TokenStream {
         Call::Unary { reply, .. } => quote! { #reply },
         Call::OneWay => quote! { () },
     };
+    let many = allow_many_arguments(method);
     quote! {
         #(#attributes)*
+        #many
         fn #ident(&self #(, #arguments)*) -> impl ::core::future::Future<Output = #output> + ::core::marker::Send;
     }
 }
