@@ -31,18 +31,22 @@ fn database() -> &'static TimeZoneDatabase {
     DATABASE.get_or_init(TimeZoneDatabase::bundled)
 }
 
+/// How far before a second a change of the clocks can still concern it: no jump is longer than a day.
+const LOOK_BACK: i64 = 2 * DAY_SECONDS;
+
 /// A stretch of time in which the offset from UTC is constant: seconds `start..end`, UTC.
 ///
 /// No stretch of the database is shorter than the jump at either of its ends, so a gap or a fold never reaches past
 /// the neighbouring stretch; a test holds the database to that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
+    /// Where it begins, or if that is more than a jump ago, some second in it.
     pub(crate) start: i64,
     pub(crate) end: i64,
     pub(crate) offset: i64,
-    /// The offset before `start`; the same as `offset` if nothing is known to lie before.
+    /// The offset before `start`; the same as `offset` if the clocks did not change there.
     pub(crate) before: i64,
-    /// The offset from `end` on; the same as `offset` if nothing is known to lie after.
+    /// The offset from `end` on; the same as `offset` at the horizon.
     pub(crate) after: i64,
 }
 
@@ -92,25 +96,18 @@ impl Zone {
     }
 
     /// The stretch that holds a second, which must lie in `FLOOR..HORIZON`.
+    ///
+    /// Looks from two days before, past any jump, and goes forward: the library's way back through the changes names
+    /// one that never was (America/Ciudad_Juarez on 2022-11-06) and misses the one that was.
     pub(crate) fn stretch(&self, second: i64) -> Stretch {
-        let offset = self.offset(second);
-        // Some transitions change only the zone's abbreviation: the stretch goes on through them.
-        let mut start = FLOOR;
-        let mut before = offset;
-        // Transitions lie on whole seconds: asking from the next second on includes one at `second` itself.
-        for transition in self.zone.preceding(stamp(second + 1)) {
-            let at = transition.timestamp().as_second();
-            if at <= FLOOR {
-                break;
-            }
-            let earlier = self.offset(at - 1);
-            if earlier != offset {
-                (start, before) = (at, earlier);
-                break;
-            }
+        let start = (second - LOOK_BACK).max(FLOOR);
+        let offset = self.offset(start);
+        let (end, after) = self.next_change(start, offset).unwrap_or((HORIZON, offset));
+        let mut stretch = Stretch { start, end, offset, before: offset, after };
+        while stretch.end <= second {
+            stretch = self.following(&stretch);
         }
-        let (end, after) = self.next_change(second, offset).unwrap_or((HORIZON, offset));
-        Stretch { start, end, offset, before, after }
+        stretch
     }
 
     /// The stretch after one that ends before the horizon. Cheaper than looking the second up anew.
