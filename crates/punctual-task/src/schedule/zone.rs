@@ -219,4 +219,4 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -130,7 +130,10 @@ fn macros_are_their_fields() {
     ];
     for (name, fields) in same {
         let (a, b) = (Cron::parse(name).unwrap(), Cron::parse(fields).unwrap());
-        assert_eq!((a.seconds, a.minutes, a.hours, a.days, a.elapsed), (b.seconds, b.minutes, b.hours, b.days, b.elapsed));
+        assert_eq!(
+            (a.seconds, a.minutes, a.hours, a.days, a.elapsed),
+            (b.seconds, b.minutes, b.hours, b.days, b.elapsed)
+        );
         assert_eq!(a.text(), name, "the text stays as it was written");
     }
 }
@@ -184,7 +187,11 @@ fn refusals_name_the_field_the_text_and_the_way_out() {
         ("@reboot", Unsupported, "enqueue the task when your service starts"),
         ("@every 5m", Unsupported, "use an interval rule"),
         ("@fortnightly", Syntax, "unknown macro `@fortnightly`; there are @yearly"),
-        ("0 0 30 2 *", NeverFires, "no day of any year has day of month `30` in month `2` (its longest month has 29 days)"),
+        (
+            "0 0 30 2 *",
+            NeverFires,
+            "no day of any year has day of month `30` in month `2` (its longest month has 29 days)",
+        ),
         ("0 0 31 2,4,6,9,11 *", NeverFires, "(its longest month has 30 days)"),
         ("0 0 L-30 FEB ?", NeverFires, "can never fire"),
     ];
