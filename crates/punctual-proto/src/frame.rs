@@ -19,6 +19,8 @@ mod request;
 mod response;
 mod rules;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod violation;
 
 pub use call_id::{CallId, SLOT_BITS};

@@ -10,6 +10,8 @@ mod item;
 mod negotiate;
 mod preface;
 mod reply;
+#[cfg(test)]
+mod tests;
 
 pub use capabilities::Capabilities;
 pub use error::HandshakeError;

@@ -198,3 +198,6 @@ impl fmt::Display for LimitError {
 }
 
 impl std::error::Error for LimitError {}
+
+#[cfg(test)]
+mod tests;

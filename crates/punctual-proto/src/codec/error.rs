@@ -40,7 +40,7 @@ struct Inner {
 }
 
 impl CodecError {
-    pub(super) fn new(codec: Codec, problem: Problem, at: Option<usize>, text: impl fmt::Display) -> Self {
+    pub(crate) fn new(codec: Codec, problem: Problem, at: Option<usize>, text: impl fmt::Display) -> Self {
         let mut text = text.to_string();
         text.truncate(crate::status::cut_text(&text, TEXT_BYTES_MAX).len());
         CodecError(Box::new(Inner { codec, problem, at, text }))
