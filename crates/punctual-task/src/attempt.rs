@@ -1,8 +1,9 @@
 //! An attempt: one physical try of a task, from claim to finish.
 
+use crate::error::StoreError;
 use crate::id::{TaskId, WorkerId};
 use crate::policy::TaskOptions;
-use crate::task::{Occurrence, TaskState};
+use crate::task::{ERROR_BYTES_MAX, Occurrence, PAYLOAD_BYTES_MAX, TaskState};
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,34 @@ pub struct Finish {
     pub out: Bytes,
     /// What becomes of the task.
     pub next: Next,
+}
+
+/// The largest [`Finish::out`], in bytes: the largest detail beside the longest message, which JSON may write at six times
+/// its length.
+pub const OUT_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 6 * ERROR_BYTES_MAX + 64;
+
+impl Finish {
+    /// Checks every limit, before the attempt joins a batch with others.
+    ///
+    /// # Errors
+    /// Names the limit and the value.
+    pub fn validate(&self) -> Result<(), StoreError> {
+        if self.out.len() > OUT_BYTES_MAX {
+            return Err(StoreError::refused(format!(
+                "the result of task {} has {} bytes; the limit is {OUT_BYTES_MAX}: store it elsewhere and return a reference",
+                self.task,
+                self.out.len()
+            )));
+        }
+        match self.next {
+            Next::Final(state) if !state.is_final() => Err(StoreError::refused(format!(
+                "task {} cannot end as {}, which is no end",
+                self.task,
+                state.as_str()
+            ))),
+            Next::Final(_) | Next::Again { .. } => Ok(()),
+        }
+    }
 }
 
 /// What a finish gave.

@@ -78,6 +78,9 @@ pub enum Overlap {
     Allow,
 }
 
+/// The longest note of an operator, in bytes.
+pub const NOTE_BYTES_MAX: usize = 1_000;
+
 /// A schedule's definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleSpec {
@@ -183,9 +186,7 @@ impl ScheduleSpec {
     pub fn fingerprint(&self) -> u64 {
         // A definition is plain data with text keys: writing it to memory does not fail.
         let json = serde_json::to_vec(self).unwrap_or_default();
-        json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::series::{
     Declaration, Declared, Loss, Materialised, ScheduleCommand, ScheduleView, Steered, Sweep, SweepReport, Window,
 };
 use crate::task::{Enqueued, NewTask, Page, TaskDetail, TaskFilter, TaskView};
-use crate::worker::{Rescue, Renewal, WorkerInfo, WorkerView};
+use crate::worker::{Renewal, Rescue, WorkerInfo, WorkerView};
 use punctual_clock::Timestamp;
 use std::fmt::Debug;
 use std::pin::Pin;
@@ -72,8 +72,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// is one, it comes alone; if not, the others come without suspects.
     fn claim(&self, worker: WorkerId, request: ClaimRequest) -> Reply<'_, ClaimBatch>;
 
-    /// Records attempts, in one commit; each is applied, already there, or refused on its own. A next attempt has the
-    /// next number, and a finished attempt sets the task's `losses` back to 0: they count in a row. If a cancel was asked
+    /// Records attempts, in one commit; each is applied, already there, or lost on its own. One that is out of its limits
+    /// ([`Finish::validate`]) refuses the whole batch. A next attempt has the
+    /// next number and is due now at the earliest, and a finished attempt sets the task's `losses` back to 0: they count in a row. If a cancel was asked
     /// for meanwhile, [`decide::settle`](crate::decide::settle) has the last word.
     fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>>;
 
@@ -133,7 +134,8 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Creates a schedule or brings it up to a declaration.
     fn declare(&self, declaration: Declaration) -> Reply<'_, Declared>;
 
-    /// Does what an operator asks.
+    /// Does what an operator asks. A trigger whose task is there already is a resend: it gives the same answer and
+    /// writes nothing.
     fn steer(&self, name: String, command: ScheduleCommand) -> Reply<'_, Steered>;
 
     /// Decides due slots of many schedules in one commit, each with its outcome.
@@ -141,8 +143,7 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Writes one window under compare-and-swap. Decides in the order inactive, version, cursor, exists, created; a
     /// window over the series' budget or `until` ends the series in the same commit. Capacity counts as in a sweep, the
-    /// missed policy does not: which slots to create was the caller's decision. A schedule that does not exist is
-    /// inactive.
+    /// missed policy does not: which slots to create was the caller's decision.
     fn apply(&self, window: Window) -> Reply<'_, Materialised>;
 
     /// One schedule.

@@ -78,15 +78,7 @@ fn a_task_overrides_its_policy() {
     let more = TaskOptions { attempts: Some(5), ..options.clone() };
     assert_eq!(next(Terms { options: &more, ..terms }, 3), again(1, 4));
     assert_eq!(next(Terms { options: &more, ..terms }, u32::MAX), Next::Final(TaskState::Failed));
-    let far = decide_next(
-        terms,
-        Outcome::Failed,
-        Verdict::Snooze(Duration::MAX),
-        0,
-        0,
-        NOW,
-        &entropy,
-    );
+    let far = decide_next(terms, Outcome::Failed, Verdict::Snooze(Duration::MAX), 0, 0, NOW, &entropy);
     assert_eq!(far, Next::Again { due: Timestamp::MAX, spent: 0 });
     let zero = Policy { attempts: 0, ..policy(3) };
     assert_eq!(Terms { policy: &zero, options: &TaskOptions::default() }.attempts(), 1);

@@ -1,9 +1,16 @@
 //! What an operator's command does to a schedule.
 
-use super::{Change, Snapshot, Walk};
-use crate::error::StoreError;
-use crate::schedule::SlotKey;
-use crate::series::{ScheduleCommand, Steered};
+use super::change::{Change, Grant, Losses};
+use super::leap::tail;
+use super::pass::{budget, end_series};
+use super::{Snapshot, Walk};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::schedule::{CompiledRule, RuleError, Slot, SlotKey};
+use crate::series::{
+    LossReason, NOTE_BYTES_MAX, Overlap, Position, Resume, ScheduleCommand, ScheduleSpec, ScheduleState, Steered,
+};
+use punctual_clock::Timestamp;
+use std::time::Duration;
 
 /// What a command does.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,13 +21,22 @@ pub struct CommandPlan {
     pub answer: Steered,
 }
 
-/// Decides a command.
+/// Decides a command. The table, by state:
+///
+/// | command | active | paused | halted | ended | cancelled |
+/// |---|---|---|---|---|---|
+/// | pause | paused | – (a new note is taken) | – | refused | refused |
+/// | resume by policy | – | active | refused | refused | refused |
+/// | resume from now, last, all | – | active | active | refused | refused |
+/// | trigger | creates | creates | creates | creates | refused |
+/// | edit | edited | edited, paused | edited, halted | active if the new rule has slots left | refused |
+/// | cancel | cancelled | cancelled | cancelled | cancelled | – |
 ///
 /// `taken` and `live` as for [`plan`](super::plan).
 ///
 /// # Errors
-/// If the schedule's state does not allow it ([`Refused`](crate::StoreErrorKind::Refused)), if an edit is invalid
-/// (`Refused`) or was made against another version ([`Conflict`](crate::StoreErrorKind::Conflict)).
+/// If the schedule's state does not allow it ([`Refused`](StoreErrorKind::Refused)), if an edit is invalid (`Refused`) or
+/// was made against another version ([`Conflict`](StoreErrorKind::Conflict)).
 pub fn decide_command(
     snapshot: &Snapshot<'_>,
     command: &ScheduleCommand,
@@ -28,6 +44,229 @@ pub fn decide_command(
     taken: &[SlotKey],
     live: u32,
 ) -> Result<CommandPlan, StoreError> {
-    let _ = (snapshot, command, walk, taken, live);
-    unreachable!("being written")
+    match command {
+        ScheduleCommand::Pause { note } => pause(snapshot, note),
+        ScheduleCommand::Resume(how) => resume(snapshot, *how, walk, taken),
+        ScheduleCommand::Trigger { id, force } => {
+            refuse_in(snapshot, &[ScheduleState::Cancelled], "triggered")?;
+            let mut change = Change::none(snapshot.position);
+            if live >= snapshot.spec.max_pending && !force && snapshot.spec.overlap != Overlap::Allow {
+                return Ok(CommandPlan { change, answer: Steered::Busy { live } });
+            }
+            let now = walk.now;
+            change.grants.push(Grant { id: Some(*id), slot: None, at: now, due: now, run: 0, catch_up: false });
+            Ok(CommandPlan { change, answer: Steered::Triggered(*id) })
+        }
+        ScheduleCommand::Edit { spec, version } => {
+            refuse_in(snapshot, &[ScheduleState::Cancelled], "edited")?;
+            if *version != snapshot.position.version {
+                return Err(StoreError::new(
+                    StoreErrorKind::Conflict,
+                    format!(
+                        "schedule {:?} has version {} of its definition, not {version}: read it again and repeat the edit",
+                        snapshot.spec.name, snapshot.position.version
+                    ),
+                ));
+            }
+            if **spec == *snapshot.spec {
+                return Ok(unchanged(snapshot));
+            }
+            Ok(CommandPlan { change: redefine(snapshot, spec, walk, taken)?, answer: Steered::Applied })
+        }
+        ScheduleCommand::Cancel => {
+            if snapshot.position.state == ScheduleState::Cancelled {
+                return Ok(unchanged(snapshot));
+            }
+            let mut position = snapshot.position.clone();
+            end_series(&mut position);
+            position.state = ScheduleState::Cancelled;
+            position.kept_to = None;
+            let mut change = Change::to(snapshot.position, position);
+            change.cancel_live = true;
+            Ok(CommandPlan { change, answer: Steered::Applied })
+        }
+    }
+}
+
+fn unchanged(snapshot: &Snapshot<'_>) -> CommandPlan {
+    CommandPlan { change: Change::none(snapshot.position), answer: Steered::Unchanged }
+}
+
+fn applied(snapshot: &Snapshot<'_>, position: Position) -> CommandPlan {
+    CommandPlan { change: Change::to(snapshot.position, position), answer: Steered::Applied }
+}
+
+fn refuse_in(snapshot: &Snapshot<'_>, states: &[ScheduleState], what: &str) -> Result<(), StoreError> {
+    let state = snapshot.position.state;
+    if states.contains(&state) {
+        return Err(StoreError::refused(format!(
+            "schedule {:?} is {} and cannot be {what}",
+            snapshot.spec.name,
+            state.as_str()
+        )));
+    }
+    Ok(())
+}
+
+fn pause(snapshot: &Snapshot<'_>, note: &str) -> Result<CommandPlan, StoreError> {
+    refuse_in(snapshot, &[ScheduleState::Ended, ScheduleState::Cancelled], "paused")?;
+    if note.len() > NOTE_BYTES_MAX {
+        return Err(StoreError::refused(format!("the note has {} bytes; the limit is {NOTE_BYTES_MAX}", note.len())));
+    }
+    let position = snapshot.position;
+    // What halted it stays to be decided, and its note says what.
+    if position.state == ScheduleState::Halted || (position.state == ScheduleState::Paused && position.note == note) {
+        return Ok(unchanged(snapshot));
+    }
+    Ok(applied(snapshot, Position { state: ScheduleState::Paused, note: note.to_owned(), ..position.clone() }))
+}
+
+fn resume(snapshot: &Snapshot<'_>, how: Resume, walk: &Walk, taken: &[SlotKey]) -> Result<CommandPlan, StoreError> {
+    refuse_in(snapshot, &[ScheduleState::Ended, ScheduleState::Cancelled], "resumed")?;
+    let reason = match snapshot.position.state {
+        ScheduleState::Halted => LossReason::Cap,
+        ScheduleState::Paused => LossReason::Paused,
+        ScheduleState::Active | ScheduleState::Ended | ScheduleState::Cancelled => return Ok(unchanged(snapshot)),
+    };
+    let broken = |error: RuleError| StoreError::refused(format!("the rule gives no next slot; edit it: {error}"));
+    let mut position = Position { state: ScheduleState::Active, note: String::new(), ..snapshot.position.clone() };
+    let mut losses = Losses::default();
+    match how {
+        Resume::ByPolicy if snapshot.position.state == ScheduleState::Halted => {
+            return Err(StoreError::refused(format!(
+                "schedule {:?} is halted and would halt again; resume it from now, with the last so many slots, or with all",
+                snapshot.spec.name
+            )));
+        }
+        Resume::ByPolicy => {}
+        Resume::All => position.kept_to = Some(walk.now),
+        Resume::FromNow | Resume::Last(0) => {
+            lose(snapshot, walk, taken, reason, None, &mut losses).map_err(broken)?;
+            position.cursor = snapshot.rule.next_after(walk.now).map_err(broken)?;
+        }
+        Resume::Last(count) => {
+            if count > ScheduleSpec::CATCH_UP_MAX {
+                return Err(StoreError::refused(format!(
+                    "{count} slots to keep are more than the limit of {}",
+                    ScheduleSpec::CATCH_UP_MAX
+                )));
+            }
+            let first = match first_due(walk) {
+                Some(due) => {
+                    tail(snapshot.rule, due.at.before(TICK), walk.now, count as usize).map_err(broken)?.first().copied()
+                }
+                None => None,
+            };
+            lose(snapshot, walk, taken, reason, first, &mut losses).map_err(broken)?;
+            match first {
+                Some(first) => {
+                    position.cursor = Some(first);
+                    position.kept_to = Some(walk.now);
+                }
+                None => position.cursor = snapshot.rule.next_after(walk.now).map_err(broken)?,
+            }
+        }
+    }
+    if position.cursor.is_none() {
+        // A rule that gave no slot when it halted may have one again only after an edit.
+        match snapshot.rule.next_after(walk.now).map_err(broken)? {
+            Some(slot) => position.cursor = Some(slot),
+            None => end_series(&mut position),
+        }
+    }
+    let mut plan = applied(snapshot, position);
+    plan.change.losses = losses.into_ranges();
+    Ok(plan)
+}
+
+const TICK: Duration = Duration::from_micros(1);
+
+fn first_due(walk: &Walk) -> Option<Slot> {
+    walk.slots.first().copied()
+}
+
+/// Loses the due slots that have no task, all of them or those before `kept`.
+fn lose(
+    snapshot: &Snapshot<'_>,
+    walk: &Walk,
+    taken: &[SlotKey],
+    reason: LossReason,
+    kept: Option<Slot>,
+    losses: &mut Losses,
+) -> Result<(), RuleError> {
+    let end = kept.map_or(walk.now, |slot| slot.at.before(TICK));
+    for slot in walk.slots.iter().take_while(|slot| slot.at <= end) {
+        if taken.binary_search(&slot.key).is_ok() {
+            losses.close();
+        } else {
+            losses.add(slot.at, if slot.gap { LossReason::Gap } else { reason });
+        }
+    }
+    if let Ok(Some(beyond)) = walk.next
+        && beyond.at <= end
+    {
+        let last = tail(snapshot.rule, beyond.at.before(TICK), end, 1)?.first().map_or(beyond.at, |slot| slot.at);
+        losses.add_leap(beyond.at, last, reason);
+    }
+    Ok(())
+}
+
+/// Replaces the definition. With another rule the era grows, due slots that are not decided are lost, and the cursor is
+/// the new rule's first slot after now: an edit never causes a catch-up.
+pub(super) fn redefine(
+    snapshot: &Snapshot<'_>,
+    spec: &ScheduleSpec,
+    walk: &Walk,
+    taken: &[SlotKey],
+) -> Result<Change, StoreError> {
+    spec.validate()?;
+    if spec.name != snapshot.spec.name {
+        return Err(StoreError::refused(format!(
+            "schedule {:?} keeps its name: {:?} would be another schedule",
+            snapshot.spec.name, spec.name
+        )));
+    }
+    let mut position = snapshot.position.clone();
+    position.version = position.version.saturating_add(1);
+    let mut losses = Losses::default();
+    if spec.rule != snapshot.spec.rule {
+        let refused = |error: RuleError| StoreError::refused(error.to_string());
+        let rule = CompiledRule::new(&spec.rule, snapshot.created).map_err(refused)?;
+        position.era = position.era.saturating_add(1);
+        position.kept_to = None;
+        position.cursor = rule.next_after(walk.now).map_err(refused)?;
+        lose(snapshot, walk, taken, LossReason::Edit, None, &mut losses).map_err(refused)?;
+        if position.cursor.is_none() || budget(&Snapshot { rule: &rule, ..*snapshot }) == 0 {
+            end_series(&mut position);
+        } else if position.state == ScheduleState::Ended {
+            position.state = ScheduleState::Active;
+        }
+    }
+    let mut change = Change::to(snapshot.position, position);
+    change.spec = Some(Box::new(spec.clone()));
+    change.losses = losses.into_ranges();
+    Ok(change)
+}
+
+/// The position of a schedule that is created `now`.
+pub(super) fn first_position(
+    id: crate::id::ScheduleId,
+    rule: &CompiledRule,
+    now: Timestamp,
+) -> Result<Position, RuleError> {
+    let mut position = Position {
+        id,
+        state: ScheduleState::Active,
+        note: String::new(),
+        rev: 1,
+        era: 1,
+        version: 1,
+        cursor: rule.next_after(now)?,
+        runs: 0,
+        kept_to: None,
+    };
+    if position.cursor.is_none() {
+        end_series(&mut position);
+    }
+    Ok(position)
 }

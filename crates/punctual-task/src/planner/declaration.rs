@@ -1,10 +1,12 @@
 //! What a declaration does: at first, and each time a program starts again.
 
-use super::{Change, Snapshot, Walk};
+use super::change::{Change, wake};
+use super::command::{first_position, redefine};
+use super::{Snapshot, Walk};
 use crate::error::StoreError;
 use crate::id::ScheduleId;
-use crate::schedule::SlotKey;
-use crate::series::{Declaration, Declared};
+use crate::schedule::{CompiledRule, SlotKey};
+use crate::series::{Declaration, Declared, ScheduleState};
 use punctual_clock::Timestamp;
 
 /// What a declaration does.
@@ -20,7 +22,9 @@ pub struct DeclarationPlan {
     pub answer: Declared,
 }
 
-/// Decides the first declaration of a name. The schedule is created `now`, with the definition that was declared.
+/// Decides the first declaration of a name. The schedule is created `now`, with the definition that was declared; its
+/// first slot is the first one after now. One that has no slot left is created as ended: a program that declares it does
+/// not fail because its last day has passed.
 ///
 /// # Errors
 /// If the definition or its rule is invalid.
@@ -29,11 +33,31 @@ pub fn decide_creation(
     id: ScheduleId,
     now: Timestamp,
 ) -> Result<DeclarationPlan, StoreError> {
-    let _ = (declaration, id, now);
-    unreachable!("being written")
+    declaration.spec.validate()?;
+    let position = CompiledRule::new(&declaration.spec.rule, now)
+        .and_then(|rule| first_position(id, &rule, now))
+        .map_err(|error| StoreError::refused(error.to_string()))?;
+    let change = Change {
+        cancel_live: false,
+        wake: wake(&position),
+        position,
+        moved: true,
+        spec: Some(Box::new(declaration.spec.clone())),
+        losses: Vec::new(),
+        grants: Vec::new(),
+    };
+    Ok(DeclarationPlan {
+        change: Some(change),
+        hash: declaration.spec.fingerprint(),
+        revision: declaration.revision,
+        answer: Declared::Created,
+    })
 }
 
 /// Decides the declaration of a schedule that exists. `hash` and `revision` are those kept with it.
+///
+/// The same definition as declared before changes nothing but the kept revision, which never goes back: what an operator
+/// edited since stays. Another definition applies only from an equal or newer revision.
 ///
 /// # Errors
 /// If the definition or its rule is invalid.
@@ -45,6 +69,24 @@ pub fn decide_declaration(
     walk: &Walk,
     taken: &[SlotKey],
 ) -> Result<DeclarationPlan, StoreError> {
-    let _ = (snapshot, hash, revision, declaration, walk, taken);
-    unreachable!("being written")
+    let declared = declaration.spec.fingerprint();
+    let keep = |answer| DeclarationPlan { change: None, hash, revision, answer };
+    if snapshot.position.state == ScheduleState::Cancelled {
+        return Ok(keep(Declared::Cancelled));
+    }
+    if declared == hash {
+        let revision = revision.max(declaration.revision);
+        return Ok(DeclarationPlan { revision, ..keep(Declared::Unchanged) });
+    }
+    if declaration.revision < revision {
+        return Ok(keep(Declared::OlderRevision));
+    }
+    let spec = &declaration.spec;
+    let change = if spec == snapshot.spec { None } else { Some(redefine(snapshot, spec, walk, taken)?) };
+    Ok(DeclarationPlan {
+        change,
+        hash: declared,
+        revision: declaration.revision,
+        answer: Declared::Updated { rule: spec.rule != snapshot.spec.rule },
+    })
 }

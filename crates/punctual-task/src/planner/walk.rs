@@ -71,11 +71,7 @@ impl Walk {
             | ScheduleCommand::Trigger { .. }
             | ScheduleCommand::Cancel => false,
         };
-        if decides {
-            Self::due(snapshot, now, 0, COMMAND_WALK_MAX)
-        } else {
-            Self::empty(snapshot, now, 0)
-        }
+        if decides { Self::due(snapshot, now, 0, COMMAND_WALK_MAX) } else { Self::empty(snapshot, now, 0) }
     }
 
     /// For a declaration of a schedule that exists: the due slots that a change of its rule leaves undecided.
