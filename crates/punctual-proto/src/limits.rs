@@ -33,8 +33,6 @@ pub struct Limits {
     /// Bytes queued for the transport; a request over it fails at once, a response waits. 8 MiB; 64 KiB to 1 GiB. One
     /// message of any legal size is let in when nothing big is queued.
     pub send_queue_bytes_max: u32,
-    /// Fragmented messages under assembly on one connection. 8; 1 to 64.
-    pub assembling_messages_max: u32,
     /// How long the handshake may take in all. 5 s; above 0, to 60 s. It bounds what a silent or slow peer can hold.
     pub handshake_timeout: Duration,
     /// Silence after which a ping is sent. 10 s; at least 10 ms.
@@ -54,7 +52,6 @@ impl Default for Limits {
             stream_window_bytes: MIB,
             connection_window_bytes: 16 * MIB,
             send_queue_bytes_max: 8 * MIB,
-            assembling_messages_max: 8,
             handshake_timeout: Duration::from_secs(5),
             ping_after: Duration::from_secs(10),
             dead_after: Duration::from_secs(20),
@@ -64,7 +61,8 @@ impl Default for Limits {
 
 impl Limits {
     /// The most bytes that unfinished fragmented messages may take on one connection: the larger of 16 MiB and twice the
-    /// message limit, so that two of the largest messages always fit.
+    /// message limit, so that two of the largest messages always fit. The sender must keep to it, so it follows from what
+    /// was agreed and cannot be set.
     #[must_use]
     pub const fn assembling_bytes_max(&self) -> u64 {
         let twice = 2 * self.message_bytes_max as u64;
@@ -91,7 +89,6 @@ impl Limits {
         within("stream_window_bytes", self.stream_window_bytes, 64 * KIB, 64 * MIB)?;
         within("connection_window_bytes", self.connection_window_bytes, self.message_bytes_max, 1_024 * MIB)?;
         within("send_queue_bytes_max", self.send_queue_bytes_max, 64 * KIB, 1_024 * MIB)?;
-        within("assembling_messages_max", self.assembling_messages_max, 1, 64)?;
         let duration = |name, value: Duration, min: Duration, max: Duration| {
             if (min..=max).contains(&value) { Ok(()) } else { Err(LimitError::Duration { name, value, min, max }) }
         };

@@ -25,6 +25,21 @@ pub enum Problem {
     Data,
 }
 
+impl Problem {
+    /// A short stable name, for metrics and test vectors.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Problem::Encode => "encode",
+            Problem::Truncated => "truncated",
+            Problem::Trailing => "trailing",
+            Problem::Length => "length",
+            Problem::Depth => "depth",
+            Problem::Data => "data",
+        }
+    }
+}
+
 /// Why a body could not be encoded or decoded. That call fails alone; the connection lives.
 ///
 /// The text may quote a value of the body (the peer's own bytes, sent back to it), so it does not belong in a log.

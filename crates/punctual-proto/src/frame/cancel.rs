@@ -16,6 +16,21 @@ pub enum CancelCause {
     ConsumerGone = 3,
 }
 
+impl CancelCause {
+    /// Every cause, in the order of the numbers.
+    pub const ALL: [CancelCause; 3] = [CancelCause::User, CancelCause::Deadline, CancelCause::ConsumerGone];
+
+    /// The name in metrics and test vectors.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            CancelCause::User => "user",
+            CancelCause::Deadline => "deadline",
+            CancelCause::ConsumerGone => "consumer_gone",
+        }
+    }
+}
+
 impl From<CancelCause> for CancelReason {
     fn from(cause: CancelCause) -> Self {
         match cause {
@@ -52,19 +67,13 @@ impl Cancel {
         if cursor.is_empty() {
             return Ok(Cancel(None));
         }
-        let cause = match cursor.u8("reason")? {
-            1 => CancelCause::User,
-            2 => CancelCause::Deadline,
-            3 => CancelCause::ConsumerGone,
-            other => {
-                return Err(Violation::FieldValue {
-                    kind: Kind::Cancel,
-                    field: "reason",
-                    value: u64::from(other),
-                    expected: "1 (user), 2 (deadline) or 3 (consumer gone)",
-                });
-            }
-        };
+        let byte = cursor.u8("reason")?;
+        let cause = CancelCause::ALL.into_iter().find(|cause| *cause as u8 == byte).ok_or(Violation::FieldValue {
+            kind: Kind::Cancel,
+            field: "reason",
+            value: u64::from(byte),
+            expected: "1 (user), 2 (deadline) or 3 (consumer gone)",
+        })?;
         cursor.end()?;
         Ok(Cancel(Some(cause)))
     }

@@ -25,6 +25,29 @@ pub enum GoAwayReason {
     Unauthenticated = 4,
 }
 
+impl GoAwayReason {
+    /// Every reason, in the order of the numbers.
+    pub const ALL: [GoAwayReason; 5] = [
+        GoAwayReason::Shutdown,
+        GoAwayReason::Age,
+        GoAwayReason::ProtocolViolation,
+        GoAwayReason::Overload,
+        GoAwayReason::Unauthenticated,
+    ];
+
+    /// The name in metrics and test vectors.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            GoAwayReason::Shutdown => "shutdown",
+            GoAwayReason::Age => "age",
+            GoAwayReason::ProtocolViolation => "protocol_violation",
+            GoAwayReason::Overload => "overload",
+            GoAwayReason::Unauthenticated => "unauthenticated",
+        }
+    }
+}
+
 /// A go-away frame: `accepted u64 · reason u8 · text`.
 ///
 /// From a server, `accepted` counts the request heads that it took, in wire order: a request with a higher number never
@@ -57,21 +80,14 @@ impl<'a> GoAway<'a> {
     pub fn decode(payload: &'a [u8]) -> Result<Self, Violation> {
         let mut cursor = Cursor::new(Kind::GoAway, payload);
         let accepted = cursor.u64("accepted count")?;
-        let reason = match cursor.u8("reason")? {
-            0 => GoAwayReason::Shutdown,
-            1 => GoAwayReason::Age,
-            2 => GoAwayReason::ProtocolViolation,
-            3 => GoAwayReason::Overload,
-            4 => GoAwayReason::Unauthenticated,
-            other => {
-                return Err(Violation::FieldValue {
-                    kind: Kind::GoAway,
-                    field: "reason",
-                    value: u64::from(other),
-                    expected: "0 to 4",
-                });
-            }
-        };
+        let byte = cursor.u8("reason")?;
+        let reason =
+            GoAwayReason::ALL.into_iter().find(|reason| *reason as u8 == byte).ok_or(Violation::FieldValue {
+                kind: Kind::GoAway,
+                field: "reason",
+                value: u64::from(byte),
+                expected: "0 to 4",
+            })?;
         Ok(GoAway { accepted, reason, text: cursor.rest_str("text")? })
     }
 }

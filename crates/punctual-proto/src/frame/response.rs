@@ -41,6 +41,16 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The name in metrics and test vectors.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::App => "app",
+            Outcome::Status => "status",
+        }
+    }
+
     pub(super) const fn from_bits(flags: u8) -> Option<Outcome> {
         match flags & OUTCOME_MASK {
             0 => Some(Outcome::Ok),

@@ -75,17 +75,55 @@ impl HandshakeError {
         HandshakeError::NotPunctual { looks_like }
     }
 
-    /// As a status for the calls that waited for this connection, or for the peer that is refused.
+    /// A short stable name, for metrics and test vectors; of a violation, its own.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            HandshakeError::NotPunctual { .. } => "not_punctual",
+            HandshakeError::Version { .. } => "version",
+            HandshakeError::Capabilities { .. } => "capabilities",
+            HandshakeError::Limit(_) => "limit",
+            HandshakeError::Violation(violation) => violation.name(),
+            HandshakeError::Malformed { .. } => "malformed",
+            HandshakeError::TooLarge { .. } => "too_large",
+            HandshakeError::Refused(_) => "refused",
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            HandshakeError::Refused(status) => status.code(),
+            HandshakeError::Capabilities { .. } | HandshakeError::Version { .. } | HandshakeError::Limit(_) => {
+                Code::FailedPrecondition
+            }
+            _ => Code::ProtocolViolation,
+        }
+    }
+
+    /// As a status for the calls that waited for this connection: in the words of this side.
     #[must_use]
     pub fn to_status(&self) -> Status {
         match self {
             HandshakeError::Refused(status) => status.clone(),
-            HandshakeError::Capabilities { .. } | HandshakeError::Version { .. } | HandshakeError::Limit(_) => {
-                Status::new(Code::FailedPrecondition, self.to_string())
-            }
-            _ => Status::new(Code::ProtocolViolation, self.to_string()),
+            _ => Status::new(self.code(), self.to_string()),
         }
     }
+
+    /// As the status that a server refuses the client with: in words that mean the same on the client.
+    #[must_use]
+    pub fn to_refusal(&self) -> Status {
+        match self {
+            HandshakeError::Refused(status) => status.clone(),
+            _ => Status::new(self.code(), Told { error: self, ours: "the server", theirs: "the client" }.to_string()),
+        }
+    }
+}
+
+/// The error in words for the two sides: "this side" means nothing to whom it is sent to.
+struct Told<'a> {
+    error: &'a HandshakeError,
+    ours: &'static str,
+    theirs: &'static str,
 }
 
 impl From<Violation> for HandshakeError {
@@ -94,38 +132,48 @@ impl From<Violation> for HandshakeError {
     }
 }
 
-impl fmt::Display for HandshakeError {
+impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            HandshakeError::NotPunctual { looks_like: Some("TLS") } => f.write_str(
-                "the peer speaks TLS, and this is a plain Punctual port; use the same transport on both sides",
+        let Told { error, ours: us, theirs: them } = *self;
+        match error {
+            HandshakeError::NotPunctual { looks_like: Some("TLS") } => write!(
+                f,
+                "{them} speaks TLS, and this is a plain Punctual connection; use the same transport on both sides"
             ),
             HandshakeError::NotPunctual { looks_like: Some(what) } => {
-                write!(f, "the peer speaks {what}, not Punctual; this is not a Punctual port, check the address")
+                write!(f, "{them} speaks {what}, not Punctual; this is not a Punctual port, check the address")
             }
             HandshakeError::NotPunctual { looks_like: None } => {
-                f.write_str("the peer does not speak Punctual; this is not a Punctual port, check the address")
+                write!(f, "{them} does not speak Punctual; this is not a Punctual port, check the address")
             }
             HandshakeError::Version { ours, theirs } => {
-                let older = if ours < theirs { "this side" } else { "the peer" };
-                write!(f, "this side speaks protocol version {ours}, the peer {theirs}; upgrade {older}")
+                let older = if ours < theirs { us } else { them };
+                write!(f, "{us} speaks protocol version {ours}, {them} {theirs}; upgrade {older}")
             }
             HandshakeError::Capabilities { missing, ours: true } => {
-                write!(f, "the peer requires capabilities that this side lacks: {missing}; upgrade this side")
+                write!(f, "{them} requires capabilities that {us} lacks: {missing}; upgrade {us}")
             }
             HandshakeError::Capabilities { missing, ours: false } => {
-                write!(f, "the peer lacks capabilities that this side requires: {missing}; upgrade the peer")
+                write!(f, "{us} requires capabilities that {them} lacks: {missing}; upgrade {them}")
             }
-            HandshakeError::Limit(error) => write!(f, "the peer announced a limit out of range: {error}"),
-            HandshakeError::Violation(violation) => write!(f, "the handshake broke the protocol: {violation}"),
-            HandshakeError::Malformed { what } => write!(f, "the peer's handshake cannot be read: {what}"),
+            HandshakeError::Limit(error) => write!(f, "{them} announced a limit out of range: {error}"),
+            HandshakeError::Violation(violation) => {
+                write!(f, "the handshake of {them} broke the protocol: {violation}")
+            }
+            HandshakeError::Malformed { what } => write!(f, "the handshake of {them} cannot be read: {what}"),
             HandshakeError::TooLarge { bytes, max } => write!(
                 f,
-                "this side's handshake takes {bytes} bytes of at most {max}; shorten the authentication payload or offer \
-                 fewer services"
+                "the handshake of {us} takes {bytes} bytes of at most {max}; shorten the authentication payload or \
+                 offer fewer services"
             ),
             HandshakeError::Refused(status) => write!(f, "the server refused the connection: {status}"),
         }
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Told { error: self, ours: "this side", theirs: "the peer" }.fmt(f)
     }
 }
 

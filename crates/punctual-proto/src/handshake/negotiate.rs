@@ -33,7 +33,7 @@ impl Agreement {
 ///
 /// # Errors
 /// Where either requires what the other cannot do. The server then answers with
-/// [`Reply::Refused`] and [`HandshakeError::to_status`].
+/// [`Reply::Refused`] and [`HandshakeError::to_refusal`].
 pub fn accept(welcome: &Welcome, hello: &Hello) -> Result<Agreement, HandshakeError> {
     agree((welcome.supported, welcome.required, &welcome.limits), (hello.supported, hello.required, &hello.limits))
 }

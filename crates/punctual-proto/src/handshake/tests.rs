@@ -206,7 +206,12 @@ fn missing_capabilities_are_named() {
     hello.required = Capabilities::STREAMS;
     let error = accept(&welcome, &hello).unwrap_err();
     assert_eq!(error, HandshakeError::Capabilities { missing: Capabilities::STREAMS, ours: true });
-    assert_eq!(error.to_status().code(), Code::FailedPrecondition);
+    let refusal = error.to_refusal();
+    assert_eq!(refusal.code(), Code::FailedPrecondition);
+    assert_eq!(
+        refusal.message(),
+        "the client requires capabilities that the server lacks: streams; upgrade the server"
+    );
     let error = confirm(&hello, &Reply::Welcome(welcome)).unwrap_err();
     assert_eq!(error.to_string(), "the peer lacks capabilities that this side requires: streams; upgrade the peer");
     assert_eq!(Capabilities::from_bits(1 | 1 << 40).to_string(), "cancel-reason, bit 40");

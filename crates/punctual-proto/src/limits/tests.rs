@@ -41,7 +41,6 @@ fn ranges_hold_at_their_edges() {
     check(|limits, value| limits.stream_window_bytes = value, 64 << 10, 64 << 20, "stream_window_bytes");
     check(|limits, value| limits.connection_window_bytes = value, 4 << 20, 1 << 30, "connection_window_bytes");
     check(|limits, value| limits.send_queue_bytes_max = value, 64 << 10, 1 << 30, "send_queue_bytes_max");
-    check(|limits, value| limits.assembling_messages_max = value, 1, 64, "assembling_messages_max");
 }
 
 /// A connection window that cannot hold one message would stall it for ever.

@@ -175,6 +175,21 @@ pub enum StatusError {
     },
 }
 
+impl StatusError {
+    /// A short stable name, for metrics and test vectors.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            StatusError::CodeZero => "code_zero",
+            StatusError::EmptyName => "empty_name",
+            StatusError::Truncated { .. } => "truncated",
+            StatusError::TooLong { .. } => "too_long",
+            StatusError::NotUtf8 { .. } => "not_utf8",
+            StatusError::Trailing { .. } => "trailing",
+        }
+    }
+}
+
 impl fmt::Display for StatusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
