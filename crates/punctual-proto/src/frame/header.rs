@@ -147,18 +147,18 @@ impl FrameHeader {
     fn check_call(&self, rules: &FrameRules) -> Result<(), Violation> {
         let FrameHeader { kind, call, .. } = *self;
         let refuse = |rule| Err(Violation::CallId { kind, call, rule });
+        let oneway = kind == Kind::Request && self.flags & request::FLAG_ONEWAY != 0;
         match kind {
             Kind::Handshake | Kind::Ping | Kind::Pong | Kind::GoAway => {
                 return if call == CallId::NONE { Ok(()) } else { refuse("it is about no call and sends 0") };
             }
             Kind::Describe | Kind::Health if call.is_pending() => return refuse("its top bit must be 1"),
-            Kind::Request if self.flags & request::FLAG_ONEWAY != 0 => {
-                if call.is_pending() {
-                    return refuse("the top bit of a one-way call must be 1");
-                }
-            }
-            Kind::Request | Kind::Response if !call.is_pending() => {
-                return refuse("the top bit of a call with a reply must be 0");
+            Kind::Request | Kind::Response if oneway == call.is_pending() => {
+                return refuse(if oneway {
+                    "the top bit of a one-way call must be 1"
+                } else {
+                    "the top bit of a call with a reply must be 0"
+                });
             }
             _ => {}
         }

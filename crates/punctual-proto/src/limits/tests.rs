@@ -22,9 +22,8 @@ fn ranges_hold_at_their_edges() {
             [(Some(min), true), (Some(max), true), (min.checked_sub(1), false), (max.checked_add(1), false)]
         {
             let Some(value) = value else { continue };
-            let mut limits = Limits::default();
             // The window must hold a message; that rule has a test of its own.
-            limits.connection_window_bytes = 64 << 20;
+            let mut limits = Limits { connection_window_bytes: 64 << 20, ..Limits::default() };
             set(&mut limits, value);
             let verdict = limits.validate();
             assert_eq!(verdict.is_ok(), fine, "{name} = {value}");
