@@ -1,25 +1,8 @@
 //! How a handler's attempt fails, and what the failure asks for.
 
 use bytes::Bytes;
+pub use punctual_task::decide::Verdict;
 use std::fmt;
-use std::time::Duration;
-
-/// What becomes of the task after a failed attempt.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// Another attempt after the policy's backoff, while attempts are left.
-    #[default]
-    Retry,
-    /// Another attempt after this long, while attempts are left.
-    RetryAfter(Duration),
-    /// No further attempt: the task fails now.
-    DeadLetter,
-    /// No further attempt: the task ends as cancelled.
-    Cancel,
-    /// Another attempt after this long; this one is not spent.
-    Snooze(Duration),
-}
 
 /// A failed attempt as the engine records it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! What the tests of Punctual share: a virtual clock, counting instruments, faulty links, the store suite and the transport suite.
 
 pub mod clock;
+pub mod faulty_store;
 
 pub use clock::{TokioClock, VirtualClock};
+pub use faulty_store::{Fault, FaultyStore, Op};

@@ -1,0 +1,131 @@
+//! Group commit of finished attempts: takes what has gathered, records it in one commit, and sends it again until the
+//! store has said what became of each. Resending is safe, since a finish is idempotent by task, attempt and fence.
+
+use crate::completions::Entry;
+use crate::pacing::Pace;
+use crate::record::write_error;
+use crate::shared::{Phase, Shared};
+use punctual_task::{Finish, Finished, Next, Outcome, StoreError, StoreErrorKind, TaskState, WorkerId};
+use std::sync::Arc;
+
+/// Runs until the engine stops.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let count_max = usize::try_from(shared.config.finish_batch_max).unwrap_or(usize::MAX);
+    loop {
+        shared.completions.filled().await;
+        // What else is ready to run may finish first: the batch is larger and the commit is shared.
+        tokio::task::yield_now().await;
+        let batch = shared.completions.take_batch(count_max);
+        let again = record(&shared, batch).await;
+        let stuck = !again.is_empty();
+        shared.completions.settle(again);
+        if stuck && !shared.sleep(shared.config.renewal, Phase::Stopped).await {
+            return;
+        }
+    }
+}
+
+/// Records a batch, in halves where the store refuses the whole for a lasting reason. Gives the entries that it refuses
+/// even alone and even with the reason in place of their result: they are tried again later.
+async fn record(shared: &Shared, batch: Vec<Entry>) -> Vec<Entry> {
+    let mut parts = vec![batch];
+    let mut again = Vec::new();
+    while let Some(mut part) = parts.pop() {
+        let Some(worker) = part.first().map(|entry| entry.worker) else { continue };
+        match send(shared, worker, &part).await {
+            Ok(results) => part.iter().zip(results).for_each(|(entry, result)| note(shared, entry, result)),
+            Err(error) if error.kind() == StoreErrorKind::Fenced => {
+                shared.stats.refused.add(part.len());
+                shared.lease.refused(worker);
+                tracing::warn!(
+                    attempts = part.len(),
+                    "finished attempts were refused: this worker had been declared dead"
+                );
+            }
+            Err(_) if part.len() > 1 => {
+                let half = part.split_off(part.len() / 2);
+                parts.push(half);
+                parts.push(part);
+            }
+            Err(error) => again.extend(part.pop().and_then(|entry| refused_alone(&mut parts, entry, &error))),
+        }
+    }
+    again
+}
+
+/// Sends until the store gives a lasting answer.
+async fn send(shared: &Shared, worker: WorkerId, part: &[Entry]) -> Result<Vec<Finished>, StoreError> {
+    let mut pace = Pace::default();
+    loop {
+        shared.stats.finish_calls.add(1);
+        let finishes: Vec<Finish> = part.iter().map(|entry| entry.finish.clone()).collect();
+        match shared.store.finish(worker, finishes).await {
+            Ok(results) if results.len() == part.len() => return Ok(results),
+            Ok(results) => {
+                let text = format!("{} finishes were answered with {} results", part.len(), results.len());
+                return Err(StoreError::new(StoreErrorKind::Bug, text));
+            }
+            Err(error) if error.is_retryable() => {
+                shared.store_failed("recording finished attempts", &error);
+                shared.claims.reconcile();
+                shared.sleep(pace.failed(&*shared.entropy), Phase::Stopped).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// An end that the store will not take becomes a failure that says so; one that it does not take either is kept.
+fn refused_alone(parts: &mut Vec<Vec<Entry>>, mut entry: Entry, error: &StoreError) -> Option<Entry> {
+    tracing::error!(task = %entry.finish.task, %error, "the store refuses the record of an attempt");
+    if entry.replaced {
+        return Some(entry);
+    }
+    let ended = entry.finish.outcome.as_str();
+    entry.finish.out = write_error(&format!("the attempt {ended}, but the store refused its record: {error}"), b"");
+    entry.finish.outcome = Outcome::Failed;
+    entry.finish.next = Next::Final(TaskState::Failed);
+    entry.replaced = true;
+    parts.push(vec![entry]);
+    None
+}
+
+/// Counts an answered finish, and tells whoever it concerns.
+fn note(shared: &Shared, entry: &Entry, result: Finished) {
+    let finish = &entry.finish;
+    if result == Finished::Lost {
+        shared.stats.refused.add(1);
+        tracing::warn!(task = %finish.task, "a finish was refused: the task had been taken from this worker");
+        return;
+    }
+    let stats = &shared.stats;
+    stats.finished.add(1);
+    match finish.outcome {
+        Outcome::Panicked => stats.panicked.add(1),
+        Outcome::TimedOut => stats.timed_out.add(1),
+        Outcome::Snoozed => stats.snoozed.add(1),
+        _ => {}
+    }
+    match finish.next {
+        Next::Final(state) => {
+            match state {
+                TaskState::Succeeded => stats.succeeded.add(1),
+                TaskState::Cancelled => stats.cancelled.add(1),
+                TaskState::Expired => stats.expired.add(1),
+                _ => stats.failed.add(1),
+            }
+            if let Some(schedule) = entry.schedule {
+                shared.sweeps.ended(schedule);
+            }
+            if shared.waiters.any() {
+                shared.waiters.ended(finish.task);
+            }
+        }
+        Next::Again { due, .. } => {
+            if finish.outcome != Outcome::Snoozed {
+                stats.retried.add(1);
+            }
+            shared.claims.due_at(due);
+        }
+    }
+}

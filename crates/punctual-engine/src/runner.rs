@@ -1,0 +1,172 @@
+//! A lane's own task: takes one job after another and runs it to a conclusion.
+
+use crate::attempt::{Ended, Timer, attempt};
+use crate::conclude::{Conclusion, Times, cancelled_unrun, conclude, expired, timed_out};
+use crate::job::Job;
+use crate::lane::Lane;
+use crate::lease::Standing;
+use crate::shared::Shared;
+use punctual_clock::Timestamp;
+use punctual_context::{CancelReason, Context, SlotScope, TaskScope};
+use punctual_task::decide::{Start, Verdict, decide_next, decide_start};
+use punctual_task::{Finish, Outcome, TaskId};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs until the engine closes or the lane is given up.
+pub(crate) async fn run_lane(shared: Arc<Shared>, lane: Arc<Lane>) {
+    let mut timer = Timer::default();
+    while let Some(job) = poll_fn(|cx| shared.work.poll_next(&lane, cx)).await {
+        if !run(&shared, &lane, &job, &mut timer).await {
+            return;
+        }
+        // Handlers that never wait would keep this thread from the completer and the claimer.
+        tokio::task::coop::consume_budget().await;
+    }
+}
+
+/// Runs one job. Gives whether the lane may go on.
+async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Timer) -> bool {
+    let claimed = &job.claimed;
+    let terms = shared.terms(claimed);
+    let Some(served) = shared.methods.get(&claimed.method) else {
+        tracing::error!(method = claimed.method, "the store gave a task of a method that was not asked for");
+        shared.claims.give_back(job);
+        return true;
+    };
+    let local = match &claimed.occurrence {
+        Some(occurrence) => shared.local_text(occurrence).await,
+        None => String::new(),
+    };
+    let now = shared.clock.now();
+    match shared.lease.standing(job.worker, now) {
+        Standing::Good => {}
+        Standing::Doubtful => {
+            shared.work.put_back(lane);
+            return true;
+        }
+        // Another worker has it, or will: nothing is to be said.
+        Standing::Lost => return true,
+    }
+    let started = shared.clock.timestamp();
+    let store_now = shared.store_time(started);
+    let times = |ended| Times { started, ended, store_now: shared.store_time(ended) };
+    let budget = match decide_start(terms, claimed.n, store_now) {
+        Start::Run { budget } => budget,
+        Start::Expired => {
+            shared.complete(job, expired(claimed, terms, times(started), &*shared.entropy));
+            return true;
+        }
+    };
+    let deadline = now.after(budget);
+    let key = match lane.begin(deadline, started) {
+        Ok(key) => key,
+        Err(CancelReason::User) => {
+            shared.complete(job, cancelled_unrun(claimed, terms, times(started), &*shared.entropy));
+            return true;
+        }
+        Err(_) => {
+            shared.claims.give_back(job);
+            return true;
+        }
+    };
+    let scope = task_scope(job, terms.attempts(), local, store_now);
+    let context = Context::new(Arc::<Lane>::clone(lane), key, deadline).with_task(Arc::new(scope));
+    let start = || served.handlers.run(&claimed.method, claimed.args.clone());
+    let ended = attempt(lane, context, &*shared.clock, shared.config.stop_grace, timer, start).await;
+    let over = shared.clock.timestamp();
+    let Some(reason) = lane.end() else {
+        tracing::warn!(task = %claimed.task, "a handler that had been given up has ended after all");
+        return false;
+    };
+    if let Ended::Panicked(message) = &ended {
+        tracing::warn!(task = %claimed.task, method = claimed.method, message, "a handler panicked");
+    }
+    match conclude(claimed, terms, ended, reason, times(over), &*shared.entropy) {
+        Conclusion::Finish(finish) => shared.complete(job, finish),
+        Conclusion::HandBack => shared.claims.give_back(job),
+    }
+    true
+}
+
+fn task_scope(job: &Job, attempts_max: u32, local: String, store_now: Timestamp) -> TaskScope {
+    let claimed = &job.claimed;
+    let id = u64::try_from(claimed.task.0).unwrap_or_default();
+    let scope = TaskScope::new(id, claimed.n, attempts_max, claimed.queue.clone(), claimed.created);
+    match &claimed.occurrence {
+        None => scope,
+        Some(occurrence) => scope.with_slot(SlotScope {
+            schedule: occurrence.name.clone(),
+            at: occurrence.at,
+            local,
+            run: occurrence.run,
+            late: store_now.since(occurrence.at),
+            catch_up: occurrence.catch_up,
+        }),
+    }
+}
+
+impl Shared {
+    /// Asks the tasks that this engine holds to end as cancelled: those that wait end at once, those that run have the
+    /// configured grace. Gives how many it holds.
+    pub(crate) fn cancel_held(&self, tasks: &[TaskId]) -> usize {
+        if tasks.is_empty() {
+            return 0;
+        }
+        let asked = |job: &Job| tasks.contains(&job.claimed.task);
+        let waiting = self.work.take_waiting(asked);
+        let now = self.clock.timestamp();
+        for job in &waiting {
+            let times = Times { started: now, ended: now, store_now: self.store_time(now) };
+            self.complete(job, cancelled_unrun(&job.claimed, self.terms(&job.claimed), times, &*self.entropy));
+        }
+        let running = self
+            .work
+            .lanes()
+            .iter()
+            .filter(|lane| lane.stop(asked, CancelReason::User, self.config.cancel_grace))
+            .count();
+        waiting.len() + running
+    }
+
+    /// Asks all running attempts that `which` takes to stop.
+    pub(crate) fn stop_running(&self, which: impl Fn(&Job) -> bool, reason: CancelReason, grace: Duration) {
+        for lane in self.work.lanes() {
+            lane.stop(&which, reason, grace);
+        }
+    }
+
+    /// Gives up handlers that block their thread far beyond their budget: the attempt ends as timed out, and another lane
+    /// takes the slot. The thread itself cannot be had back; that is reported.
+    pub(crate) fn abandon_blocked(self: &Arc<Self>) {
+        let now = self.clock.now();
+        for lane in self.work.lanes() {
+            let Some((job, started)) = lane.abandon(now, self.config.abandon_after) else { continue };
+            let claimed = &job.claimed;
+            tracing::error!(
+                task = %claimed.task,
+                method = claimed.method,
+                "a handler blocks its thread beyond its budget and is given up; move its blocking work to \
+                 tokio::task::spawn_blocking"
+            );
+            self.stats.abandoned.add(1);
+            let terms = self.terms(claimed);
+            let ended = self.clock.timestamp();
+            let next = decide_next(
+                terms,
+                Outcome::TimedOut,
+                Verdict::Retry,
+                claimed.spent,
+                claimed.losses,
+                self.store_time(ended),
+                &*self.entropy,
+            );
+            let out = timed_out(terms.timeout());
+            let (task, n, outcome) = (claimed.task, claimed.n, Outcome::TimedOut);
+            self.complete(&job, Finish { task, n, started, ended, outcome, out, next });
+            let lane = self.work.replace(&lane, job.is_suspect(), &self.clock);
+            self.spawn_lanes(lane.into_iter().collect());
+        }
+    }
+}
