@@ -1,0 +1,235 @@
+//! Schedules: what is read of one for the planner's decision, and how the decision is written down.
+//!
+//! The write lock is the schedule's lock: whoever decides has read everything in the same transaction.
+
+pub(crate) mod commands;
+pub(crate) mod sweeps;
+pub(crate) mod views;
+
+use crate::cancels::{ADD_HOLD, cancel_one};
+use crate::codes::Code;
+use crate::connection::Db;
+use crate::definitions::{self, Definition, Definitions};
+use crate::ends::Ends;
+use crate::errors::{Done, Fault};
+use crate::session::Session;
+use crate::tasks::{ADD_READY, next_id};
+use punctual_clock::Timestamp;
+use punctual_task::planner::{Change, Grant, Snapshot, Walk};
+use punctual_task::schedule::{CompiledRule, Slot, SlotKey};
+use punctual_task::{Loss, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
+use rusqlite::{OptionalExtension, Row, params};
+use std::sync::Arc;
+
+pub(crate) const POSITION: &str = "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
+    runs, kept_to FROM position WHERE id = ?1";
+pub(crate) const TAKEN: &str = "SELECT slot FROM task
+    WHERE schedule = ?1 AND era = ?2 AND slot BETWEEN ?3 AND ?4 AND pass = 0 ORDER BY slot";
+pub(crate) const LIVE: &str = "SELECT count(*) FROM hold WHERE gate = ?1";
+const LIVE_TASKS: &str = "SELECT task FROM hold WHERE gate = ?1 ORDER BY task";
+const ADD_POSITION: &str =
+    "INSERT INTO position (id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
+    runs, kept_to, wake) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state, note = excluded.note, rev = excluded.rev, era = excluded.era,
+    version = excluded.version, cursor_slot = excluded.cursor_slot, cursor_at = excluded.cursor_at,
+    cursor_gap = excluded.cursor_gap, runs = excluded.runs, kept_to = excluded.kept_to, wake = excluded.wake";
+const WAKE: &str = "UPDATE position SET wake = ?2 WHERE id = ?1 AND wake IS NOT ?2";
+const ADD_LOSS: &str = "INSERT INTO missed (schedule, era, from_at, to_at, reason, count, exact)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const SUM_LOSS: &str = "INSERT INTO missed_sum (schedule, reason, count) VALUES (?1, ?2, ?3)
+    ON CONFLICT (schedule, reason) DO UPDATE SET count = count + excluded.count";
+const ADD_OCCURRENCE: &str = "INSERT INTO task
+    (id, lane, lvl, created, due, schedule, era, slot, pass, at, run, catch_up, version)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12)";
+
+/// One schedule as it was read under the lock.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    pub(crate) position: Position,
+    pub(crate) definition: Arc<Definition>,
+}
+
+impl Locked {
+    /// Reads where a schedule stands and how it is defined.
+    pub(crate) fn read(db: &Db, definitions: &mut Definitions, id: ScheduleId) -> Done<Option<Self>> {
+        let mut statement = db.sql(POSITION)?;
+        let mut rows = statement.query(params![id.0])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let position = position_from(row)?;
+        let definition = definitions.get(db, id, position.version)?;
+        Ok(Some(Locked { position, definition }))
+    }
+
+    /// What a decision sees. `rule` is the definition's, or what stands for one that does not compile.
+    pub(crate) fn snapshot<'a>(&'a self, rule: &'a CompiledRule) -> Snapshot<'a> {
+        Snapshot { spec: &self.definition.spec, rule, position: &self.position, created: self.definition.created }
+    }
+}
+
+/// The columns of [`POSITION`], in its order.
+pub(crate) fn position_from(row: &Row<'_>) -> Done<Position> {
+    let key: Option<i64> = row.get(6)?;
+    let cursor = match key {
+        None => None,
+        Some(key) => {
+            Some(Slot { key: SlotKey::from_raw(key), at: Timestamp::from_micros(row.get(7)?), gap: row.get(8)? })
+        }
+    };
+    let kept_to: Option<i64> = row.get(10)?;
+    Ok(Position {
+        id: ScheduleId(row.get(0)?),
+        state: ScheduleState::of(row.get(1)?)?,
+        note: row.get(2)?,
+        rev: row.get::<_, i64>(3)?.cast_unsigned(),
+        era: row.get(4)?,
+        version: row.get(5)?,
+        cursor,
+        runs: row.get::<_, i64>(9)?.cast_unsigned(),
+        kept_to: kept_to.map(Timestamp::from_micros),
+    })
+}
+
+/// Which slots of the walk have tasks, in key order.
+pub(crate) fn taken(db: &Db, position: &Position, walk: &Walk) -> Done<Vec<SlotKey>> {
+    let Some((first, last)) = walk.keys() else { return Ok(Vec::new()) };
+    let keys = db
+        .sql(TAKEN)?
+        .query_map(params![position.id.0, position.era, first.as_raw(), last.as_raw()], |row| {
+            Ok(SlotKey::from_raw(row.get(0)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    Ok(keys)
+}
+
+/// How many occurrences have not ended.
+pub(crate) fn live(db: &Db, schedule: ScheduleId) -> Done<u32> {
+    Ok(db.sql(LIVE)?.query_row(params![schedule.0], |row| row.get(0))?)
+}
+
+/// Writes what was decided. Gives the created tasks, in the order of the grants.
+pub(crate) fn write(session: &mut Session, locked: &Locked, change: &Change, now: Timestamp) -> Done<Vec<TaskId>> {
+    let id = change.position.id;
+    if let Some(spec) = &change.spec {
+        definitions::add(&session.db, id, change.position.version, spec)?;
+    }
+    if change.moved {
+        write_position(&session.db, change)?;
+    } else {
+        let wake = change.wake.map(Timestamp::as_micros);
+        session.db.sql(WAKE)?.execute(params![id.0, wake])?;
+    }
+    write_losses(&session.db, change)?;
+    if change.cancel_live {
+        cancel_live(session, id, now)?;
+    }
+    let spec = change.spec.as_deref().unwrap_or(&locked.definition.spec);
+    create(session, &change.position, spec, &change.grants, now)
+}
+
+/// Writes where a schedule stands, new or changed.
+pub(crate) fn write_position(db: &Db, change: &Change) -> Done<()> {
+    let Position { id, state, note, rev, era, version, cursor, runs, kept_to } = &change.position;
+    db.sql(ADD_POSITION)?.execute(params![
+        id.0,
+        state.code(),
+        note,
+        rev.cast_signed(),
+        era,
+        version,
+        cursor.map(|slot| slot.key.as_raw()),
+        cursor.map(|slot| slot.at.as_micros()),
+        cursor.map(|slot| slot.gap),
+        runs.cast_signed(),
+        kept_to.map(Timestamp::as_micros),
+        change.wake.map(Timestamp::as_micros),
+    ])?;
+    Ok(())
+}
+
+fn write_losses(db: &Db, change: &Change) -> Done<()> {
+    if change.losses.is_empty() {
+        return Ok(());
+    }
+    let (id, era) = (change.position.id.0, change.position.era);
+    let mut add = db.sql(ADD_LOSS)?;
+    let mut sum = db.sql(SUM_LOSS)?;
+    for Loss { from, to, reason, count, exact } in &change.losses {
+        let count = i64::try_from(*count).unwrap_or(i64::MAX);
+        add.execute(params![id, era, from.as_micros(), to.as_micros(), reason.code(), count, exact])?;
+        sum.execute(params![id, reason.code(), count])?;
+    }
+    Ok(())
+}
+
+/// Cancels every occurrence that has not ended: waiting ones at once, running ones by request.
+fn cancel_live(session: &mut Session, schedule: ScheduleId, now: Timestamp) -> Done<()> {
+    let Session { db, holdings, .. } = session;
+    let live: Vec<i64> =
+        db.sql(LIVE_TASKS)?.query_map(params![schedule.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut ends = Ends::new(now);
+    for task in live {
+        cancel_one(db, holdings, &mut ends, task, now)?;
+    }
+    ends.flush(db)
+}
+
+/// Creates occurrences. Their arguments are the definition's: a row says which version.
+fn create(
+    session: &mut Session,
+    position: &Position,
+    spec: &ScheduleSpec,
+    grants: &[Grant],
+    now: Timestamp,
+) -> Done<Vec<TaskId>> {
+    if grants.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Session { db, names, ids, .. } = session;
+    let lane = names.lane(db, &spec.queue, &spec.method)?;
+    let mut add = db.sql(ADD_OCCURRENCE)?;
+    let mut add_ready = db.sql(ADD_READY)?;
+    let mut add_hold = db.sql(ADD_HOLD)?;
+    let mut created = Vec::with_capacity(grants.len());
+    for grant in grants {
+        let id = match grant.id {
+            Some(id) => id,
+            None => next_id(db, ids)?,
+        };
+        let due = grant.due.max(now).as_micros();
+        add.execute(params![
+            id.0,
+            lane,
+            spec.level,
+            now.as_micros(),
+            due,
+            position.id.0,
+            position.era,
+            grant.slot.map(SlotKey::as_raw),
+            grant.at.as_micros(),
+            grant.run.cast_signed(),
+            grant.catch_up,
+            position.version,
+        ])
+        .map_err(slot_twice)?;
+        add_ready.execute(params![lane, spec.level, due, id.0, 0, 0, 0])?;
+        add_hold.execute(params![position.id.0, id.0])?;
+        created.push(id);
+    }
+    Ok(created)
+}
+
+/// The plan is exact under the lock: a slot that is there already is a bug, not a race.
+fn slot_twice(error: rusqlite::Error) -> Fault {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::ConstraintViolation) => {
+            Fault::bug(format!("a slot or id was decided twice ({error})"))
+        }
+        _ => Fault::Sql(error),
+    }
+}
+
+/// A schedule's number by its name.
+pub(crate) fn find(db: &Db, name: &str) -> Done<Option<ScheduleId>> {
+    const FIND: &str = "SELECT id FROM schedule WHERE name = ?1";
+    Ok(db.sql(FIND)?.query_row(params![name], |row| Ok(ScheduleId(row.get(0)?))).optional()?)
+}
