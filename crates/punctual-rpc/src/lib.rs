@@ -1,1 +1,20 @@
-//! The RPC runtime of Punctual on tokio.
+//! The RPC runtime of Punctual on tokio: typed calls over TCP, Unix sockets or inside one process.
+//!
+//! The protocol and every decision live in `punctual-proto`; this crate moves bytes, spawns handlers and keeps
+//! connections up. [`Channel`] is a client's handle, [`Server`] the other end, [`transport`] what lies between.
+
+pub mod address;
+pub mod client;
+mod driver;
+mod scratch;
+pub mod server;
+mod stats;
+pub mod transport;
+
+pub use address::{Address, AddressError};
+pub use client::{CallOptions, Channel, ChannelBuilder, ChannelConfig, OneWay, Unary};
+pub use punctual_proto::describe::{HealthStatus, ServiceDescription};
+pub use punctual_proto::limits::{Limits, ServerLimits};
+pub use punctual_proto::status::{CallError, Code, Status};
+pub use server::{Inbound, Server, ServerBuilder, ServerConfig, ServerError, ServerHandle, Service, Stopped};
+pub use stats::{ChannelStats, ServerStats};

@@ -95,6 +95,13 @@ impl Batch {
         filled
     }
 
+    /// All that is still to be written, where it is one piece of a size for one write.
+    #[must_use]
+    pub fn only_slice(&self) -> Option<&[u8]> {
+        let rest = if self.links.is_empty() { self.buf.get(self.written.buf..)? } else { return None };
+        (rest.len() <= WRITE_BYTES_MAX).then_some(rest)
+    }
+
     /// The contiguous piece at `position`, or `None` at the end.
     fn piece(&self, position: &Position) -> Option<&[u8]> {
         match self.links.get(position.link) {

@@ -12,13 +12,13 @@ pub use slot::{CallKey, Reply, ReplyHead};
 use crate::frame::{CallId, Cancel, CancelCause, Violation};
 use crate::handshake::{Agreement, Capabilities};
 use crate::limits::Limits;
+use crate::session::batch::Batch;
 use crate::session::closure::{Closure, Ending};
 use crate::session::deadlines::Deadlines;
 use crate::session::effects::Effects;
 use crate::session::outbox::Outbox;
 use crate::session::reader::Item;
 use crate::session::turnstile::{Ticket, Turnstile};
-use crate::session::batch::Batch;
 use crate::session::{Session, Turn};
 use punctual_clock::Instant;
 use slot::{Awaits, Slot, State};
@@ -115,9 +115,11 @@ impl ClientSession {
         self.closed.is_none() && !self.going_away
     }
 
-    /// Takes no more calls; the connection ends with the last of those under way.
-    pub fn drain(&mut self) {
+    /// Takes no more calls; the connection ends with the last of those under way. The driver is to be woken.
+    #[must_use]
+    pub fn drain(&mut self) -> Option<Waker> {
         self.going_away = true;
+        self.out.rouse_driver()
     }
 
     /// Looks for the reply of a call. A short reply's bytes are exchanged with `buffer`'s room. Where the parked waker is

@@ -28,12 +28,14 @@ impl Closure {
     pub fn status(&self) -> Status {
         match self {
             Closure::Local => Status::cancelled("the connection was closed by this side"),
-            Closure::Lost(why) => {
-                Status::new(Code::ConnectionClosed, format!("the connection was lost while the call was under way: {why}"))
-            }
-            Closure::HeartbeatLost => {
-                Status::new(Code::HeartbeatLost, "nothing came from the peer for the keep-alive time; the connection was closed")
-            }
+            Closure::Lost(why) => Status::new(
+                Code::ConnectionClosed,
+                format!("the connection was lost while the call was under way: {why}"),
+            ),
+            Closure::HeartbeatLost => Status::new(
+                Code::HeartbeatLost,
+                "nothing came from the peer for the keep-alive time; the connection was closed",
+            ),
             Closure::Violation(violation) => Status::new(
                 Code::ProtocolViolation,
                 format!("the peer broke the protocol and the connection was closed: {violation}"),
@@ -72,9 +74,9 @@ impl Ending {
         match self {
             Ending::Deadline => Status::deadline_exceeded("the deadline passed before the reply came"),
             Ending::Closed(closure) => closure.status(),
-            Ending::NeverAccepted => {
-                Status::unavailable("never accepted: the server went away before it took the call; it may be sent again")
-            }
+            Ending::NeverAccepted => Status::unavailable(
+                "never accepted: the server went away before it took the call; it may be sent again",
+            ),
         }
     }
 }

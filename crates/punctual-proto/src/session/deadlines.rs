@@ -17,11 +17,13 @@ pub(crate) struct Deadlines {
     earliest: Instant,
     /// No scan before this instant.
     rest_until: Instant,
+    /// The earliest one moved ahead since this was last asked: the driver's timer is late.
+    moved_ahead: bool,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Deadlines { at: Vec::new(), earliest: Instant::FAR, rest_until: Instant::from_nanos(0) }
+        Deadlines { at: Vec::new(), earliest: Instant::FAR, rest_until: Instant::from_nanos(0), moved_ahead: false }
     }
 }
 
@@ -36,8 +38,14 @@ impl Deadlines {
             *at = deadline;
             if deadline < self.earliest {
                 self.earliest = deadline;
+                self.moved_ahead = true;
             }
         }
+    }
+
+    /// Whether the driver's timer must be set anew since this was last asked.
+    pub(crate) fn take_moved_ahead(&mut self) -> bool {
+        std::mem::take(&mut self.moved_ahead)
     }
 
     /// Whether the deadline of `slot` has passed.

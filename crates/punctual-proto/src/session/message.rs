@@ -35,6 +35,12 @@ impl<'a> Body<'a> {
         self.len() == 0
     }
 
+    /// The bytes to keep: shared if they were, else copied.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        if self.copied.is_empty() { self.linked } else { Bytes::copy_from_slice(self.copied) }
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         if self.copied.is_empty() { &self.linked } else { self.copied }
     }

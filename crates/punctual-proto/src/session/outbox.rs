@@ -4,6 +4,7 @@ use crate::frame::{CallId, Cancel, GoAway, HEADER_BYTES, HealthFrame, PAYLOAD_BY
 use crate::limits::Limits;
 use crate::session::batch::{Batch, LINK_BYTES_MIN};
 use crate::session::bulk::Bulk;
+use crate::session::effects::Effects;
 use crate::session::message::{Body, MessageHead};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -33,6 +34,8 @@ pub struct Outbox {
     /// Producers that wait for room.
     room: Vec<Waker>,
     driver: Option<Waker>,
+    /// The driver waits for the transport: new output is no reason to wake it.
+    stalled: bool,
 }
 
 impl Outbox {
@@ -50,6 +53,7 @@ impl Outbox {
             marks: VecDeque::new(),
             room: Vec::new(),
             driver: None,
+            stalled: false,
         }
     }
 
@@ -116,8 +120,7 @@ impl Outbox {
         }
         head.announce(u32::try_from(len).unwrap_or(u32::MAX));
         room = (PAYLOAD_BYTES_MAX as usize).saturating_sub(head.head_bytes());
-        let mut rest =
-            if body.is_linked() { body.take_linked() } else { Bytes::copy_from_slice(body.as_slice()) };
+        let mut rest = if body.is_linked() { body.take_linked() } else { Bytes::copy_from_slice(body.as_slice()) };
         let first = rest.split_to(room.min(rest.len()));
         self.put(head.prefix(call, first.len()).as_slice());
         self.put(head.metadata());
@@ -184,19 +187,21 @@ impl Outbox {
     }
 
     /// Queues a go-away. There are at most three in the life of a connection, so no bound applies.
-    pub(crate) fn push_go_away(&mut self, go_away: &GoAway<'_>) {
+    pub fn push_go_away(&mut self, go_away: &GoAway<'_>) {
         self.put_with(|out| go_away.put(out));
     }
 
     /// Moves what there is into `batch`, which must be empty: the open batch and one piece of each big message.
-    pub fn take(&mut self, batch: &mut Batch) {
-        let Outbox { open, bulk, marks, appended, .. } = self;
-        let before = *appended;
+    pub fn take(&mut self, batch: &mut Batch, effects: &mut Effects) {
+        let Outbox { open, bulk, marks, appended, room, .. } = self;
         if !bulk.is_empty() {
+            let before = *appended;
             let added = bulk.hand_out(open, |offset, mark| {
                 if let Some(mark) = mark {
                     marks.push_back((before + offset as u64, mark));
                 }
+                // The ring has a place again.
+                effects.wakers.append(room);
             });
             *appended += added as u64;
         }
@@ -226,14 +231,22 @@ impl Outbox {
         self.room.push(waker);
     }
 
-    /// Parks the driver until something is appended. The waker that was parked before is returned.
-    pub fn park_driver(&mut self, waker: Waker) -> Option<Waker> {
+    /// Parks the driver until something is appended or, where it is `stalled` by the transport, until a deadline moves
+    /// ahead of its timer. The waker that was parked before is returned.
+    pub fn park_driver(&mut self, waker: Waker, stalled: bool) -> Option<Waker> {
+        self.stalled = stalled;
         self.driver.replace(waker)
     }
 
-    /// Takes the parked driver's waker: whoever appends first wakes it, outside of the lock.
+    /// Takes the parked driver's waker after output was appended: whoever appends first wakes it, outside of the lock.
     #[must_use]
     pub fn take_driver(&mut self) -> Option<Waker> {
+        if self.stalled { None } else { self.driver.take() }
+    }
+
+    /// Takes the parked driver's waker for a reason other than output.
+    #[must_use]
+    pub fn rouse_driver(&mut self) -> Option<Waker> {
         self.driver.take()
     }
 

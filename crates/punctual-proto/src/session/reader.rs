@@ -1,7 +1,7 @@
 //! From bytes to frames and whole messages, outside of any lock: the reader belongs to the driver alone.
 
-use crate::frame::{FrameHeader, FrameRules, HEADER_BYTES, Kind, RequestHead, ResponseHead, Violation};
 use crate::frame::{DescribeHead, Phase};
+use crate::frame::{FrameHeader, FrameRules, HEADER_BYTES, Kind, RequestHead, ResponseHead, Violation};
 use crate::limits::Limits;
 use crate::session::assembly::Assembly;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ pub enum Item {
 }
 
 /// How far a read came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes that were used up.
     pub consumed: usize,

@@ -92,6 +92,7 @@ pub struct ServerSession {
     pong: Option<u64>,
     /// Calls that somebody watches for a cancel and that were cancelled, the newest last.
     watched: VecDeque<(CallId, CancelReason)>,
+    paused: bool,
     closed: Option<Closure>,
     counters: ServerCounters,
 }
@@ -147,6 +148,7 @@ impl ServerSession {
             accept_max: u64::MAX,
             pong: None,
             watched: VecDeque::new(),
+            paused: false,
             closed: None,
             counters: ServerCounters::default(),
         }
@@ -190,9 +192,9 @@ impl ServerSession {
 
     /// Whether reading must pause: as many one-way calls run as are allowed, which cannot be refused, or the peer does
     /// not read what it asked for.
-    #[must_use]
-    pub fn must_pause(&self) -> bool {
-        self.oneways >= self.running_max() || self.out.queued_bytes() > self.out.queue_bytes_max()
+    pub fn must_pause(&mut self) -> bool {
+        self.paused = self.oneways >= self.running_max() || self.out.queued_bytes() > self.out.queue_bytes_max();
+        self.paused
     }
 
     fn running_max(&self) -> usize {
@@ -217,7 +219,18 @@ impl ServerSession {
         } else if matches!(run.state, State::Over(_)) {
             self.counters.late_results += 1;
         }
-        Finished::Done { driver, stale: self.release(key) }
+        let stale = self.release(key);
+        if driver.is_none() {
+            driver = self.driver_after_release();
+        }
+        Finished::Done { driver, stale }
+    }
+
+    /// The driver's waker, where it waits for a handler to end.
+    #[must_use]
+    pub fn driver_after_release(&mut self) -> Option<Waker> {
+        let waits = self.paused || self.occupied == 0 && self.accept_max != u64::MAX;
+        if waits { self.out.rouse_driver() } else { None }
     }
 
     /// Frees the place of a call whose handler is gone. The waker that was parked is returned.
@@ -336,13 +349,8 @@ impl ServerSession {
     /// Queues a status as the answer of a call beside the queue's bound: there is at most one for each place.
     fn answer(&mut self, call: CallId, status: &[u8]) {
         if call.is_pending() {
-            let head = ResponseHead {
-                outcome: Outcome::Status,
-                codec: Codec::Compact,
-                metadata: &[],
-                total: None,
-                body: &[],
-            };
+            let head =
+                ResponseHead { outcome: Outcome::Status, codec: Codec::Compact, metadata: &[], total: None, body: &[] };
             self.out.push_message(call, head, &mut Body::copied(status), None);
         }
     }

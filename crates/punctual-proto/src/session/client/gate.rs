@@ -83,7 +83,7 @@ impl ClientSession {
         self.name_call(key, call);
         self.running += 1;
         self.out.push_message(call, head, body, None);
-        Ok(Opened { key, driver: self.out.take_driver() })
+        Ok(Opened { key, driver: self.driver_to_wake() })
     }
 
     /// Publishes a one-way call without a deadline: it is over as soon as it is queued. The second value tells whether so
@@ -118,7 +118,7 @@ impl ClientSession {
         self.name_call(key, call);
         let mark = CallId::pending(key.slot, key.generation).as_u64();
         self.out.push_message(call, head, body, Some(mark));
-        Ok(Opened { key, driver: self.out.take_driver() })
+        Ok(Opened { key, driver: self.driver_to_wake() })
     }
 
     /// Asks the server to describe a service, or all for an empty name.
@@ -137,7 +137,7 @@ impl ClientSession {
         self.name_query(key, call);
         let mut body = Body::copied(service.as_bytes());
         self.out.push_message(call, DescribeHead::Query(service), &mut body, None);
-        Ok(Opened { key, driver: self.out.take_driver() })
+        Ok(Opened { key, driver: self.driver_to_wake() })
     }
 
     /// Asks the server for the health of a service, or of itself for an empty name.
@@ -156,15 +156,10 @@ impl ClientSession {
         self.name_query(key, call);
         // Its bound is the pending limit that the slot counts against.
         self.out.push_query_health(call, HealthFrame::Query(service));
-        Ok(Opened { key, driver: self.out.take_driver() })
+        Ok(Opened { key, driver: self.driver_to_wake() })
     }
 
-    fn open_query(
-        &mut self,
-        deadline: Instant,
-        now: Instant,
-        waker: &mut Option<Waker>,
-    ) -> Result<CallKey, Refusal> {
+    fn open_query(&mut self, deadline: Instant, now: Instant, waker: &mut Option<Waker>) -> Result<CallKey, Refusal> {
         if let Some(closure) = &self.closed {
             return Err(Refusal::Closed(closure.clone()));
         }
@@ -250,6 +245,10 @@ impl ClientSession {
     fn name_query(&mut self, key: CallKey, call: CallId) {
         self.name_call(key, call);
         self.queries.push((call, key.slot));
+    }
+
+    fn driver_to_wake(&mut self) -> Option<Waker> {
+        if self.deadlines.take_moved_ahead() { self.out.rouse_driver() } else { self.out.take_driver() }
     }
 
     fn next_counted(&mut self) -> CallId {

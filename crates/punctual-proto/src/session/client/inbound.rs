@@ -5,11 +5,11 @@ use crate::frame::{
     CallId, DescribeHead, FrameHeader, GoAway, GoAwayReason, HealthFrame, Kind, NO_NEW_CALLS, Outcome, Ping,
     ResponseHead, Violation,
 };
+use crate::session::Turn;
 use crate::session::batch::LINK_BYTES_MIN;
 use crate::session::client::{Awaits, ClientSession, Reply, ReplyHead, State};
 use crate::session::closure::{Closure, Ending};
 use crate::session::effects::Effects;
-use crate::session::Turn;
 use crate::session::reader::{Block, Item};
 use bytes::{Bytes, BytesMut};
 
@@ -62,7 +62,9 @@ impl ClientSession {
         effects: &mut Effects,
     ) -> Result<(), Violation> {
         if header.kind == Kind::Describe {
-            let DescribeHead::Reply { failed, .. } = DescribeHead::decode(header, head, turn.rules)? else { return Ok(()) };
+            let DescribeHead::Reply { failed, .. } = DescribeHead::decode(header, head, turn.rules)? else {
+                return Ok(());
+            };
             self.complete_query(header.call, describe_head(failed), Part::Own(body), turn, effects);
             return Ok(());
         }
@@ -114,14 +116,7 @@ impl ClientSession {
         Ok(())
     }
 
-    fn complete_call(
-        &mut self,
-        call: CallId,
-        head: ReplyHead,
-        part: Part<'_>,
-        turn: &Turn<'_>,
-        effects: &mut Effects,
-    ) {
+    fn complete_call(&mut self, call: CallId, head: ReplyHead, part: Part<'_>, turn: &Turn<'_>, effects: &mut Effects) {
         let at = call.slot() as usize;
         let live = self.slots.get(at).is_some_and(|slot| {
             slot.generation == call.generation() && matches!(slot.state, State::Live(Awaits::Reply))
@@ -192,7 +187,8 @@ impl ClientSession {
         if go_away.accepted != NO_NEW_CALLS {
             for at in 0..self.slots.len() {
                 let above = self.slots.get(at).is_some_and(|slot| {
-                    slot.number > go_away.accepted && matches!(slot.state, State::Live(Awaits::Reply | Awaits::Emission))
+                    slot.number > go_away.accepted
+                        && matches!(slot.state, State::Live(Awaits::Reply | Awaits::Emission))
                 });
                 if above {
                     let call = self.slots.get(at).map_or(CallId::NONE, |slot| slot.call);

@@ -74,14 +74,7 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new() -> Self {
-        Slot {
-            generation: 0,
-            number: 0,
-            call: CallId::NONE,
-            state: State::Free,
-            waker: None,
-            copied: Vec::new(),
-        }
+        Slot { generation: 0, number: 0, call: CallId::NONE, state: State::Free, waker: None, copied: Vec::new() }
     }
 }
 

@@ -1,9 +1,7 @@
 //! What the client sends, applied to the table.
 
 use crate::codec::Codec;
-use crate::frame::{
-    CallId, Cancel, DescribeHead, FrameHeader, HealthFrame, Kind, Ping, RequestHead, Violation,
-};
+use crate::frame::{CallId, Cancel, DescribeHead, FrameHeader, HealthFrame, Kind, Ping, RequestHead, Violation};
 use crate::session::Turn;
 use crate::session::effects::Effects;
 use crate::session::outbox::PROGRESS_BYTES_MAX;

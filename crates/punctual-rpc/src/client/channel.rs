@@ -1,0 +1,156 @@
+//! The channel: a client's handle.
+
+use crate::client::config::{ChannelBuilder, ChannelConfig};
+use crate::client::connection::Connection;
+use crate::client::connector::Connector;
+use crate::client::oneway::OneWay;
+use crate::client::options::CallOptions;
+use crate::client::target::Target;
+use crate::client::unary::Unary;
+use crate::stats::ChannelStats;
+use arc_swap::ArcSwapOption;
+use punctual_clock::{Clock, Instant};
+use punctual_proto::codec::Args;
+use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor, Shape};
+use punctual_proto::status::Status;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::sync::Arc;
+
+/// A client's handle over one server. Cloning is cheap: clones share the connection, and the last one to be dropped
+/// closes it behind the calls that are under way.
+#[derive(Clone)]
+pub struct Channel {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: ChannelConfig,
+    /// The connection that calls go through, while there is one.
+    current: Arc<ArcSwapOption<Connection>>,
+    connector: Connector,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.connector.close();
+    }
+}
+
+impl Channel {
+    /// Connects to `tcp://host:port`, `unix:/path`, `unix:@name` or `inproc:name`, and waits until the connection is up.
+    ///
+    /// # Errors
+    /// Where the address means nothing, nobody answers there, or what answers speaks another protocol.
+    pub async fn connect(address: &str) -> Result<Self, Status> {
+        Self::builder(address).connect().await
+    }
+
+    /// A channel that connects at its first call.
+    ///
+    /// # Errors
+    /// Where the address means nothing.
+    pub fn lazy(address: &str) -> Result<Self, Status> {
+        Self::builder(address).lazy()
+    }
+
+    /// Settings first. An address that means nothing is told by [`ChannelBuilder::connect`] and
+    /// [`ChannelBuilder::lazy`].
+    pub fn builder(address: &str) -> ChannelBuilder {
+        let target = address.parse().map(Target::Address);
+        ChannelBuilder::new(target.map_err(|error: crate::AddressError| Status::invalid_argument(error.to_string())))
+    }
+
+    pub(crate) fn with(target: Target, config: ChannelConfig) -> Self {
+        let current = Arc::new(ArcSwapOption::empty());
+        let connector = Connector::new(target, config.clone(), Arc::clone(&current));
+        Channel { inner: Arc::new(Inner { config, current, connector }) }
+    }
+
+    pub(crate) async fn first_connection(&self) -> Result<(), Status> {
+        self.inner.connector.ready(false, Instant::FAR, None).await.map(drop)
+    }
+
+    /// Calls the method at `method` in the descriptor, which a generated client knows.
+    pub fn unary<A, T, E>(&self, service: &'static ServiceDescriptor, method: usize, args: A) -> Unary<A, T, E>
+    where
+        A: Args + Serialize + Send + 'static,
+        T: DeserializeOwned + 'static,
+        E: DeserializeOwned + 'static,
+    {
+        Unary::new(self.clone(), service, method_of(service, method), args, CallOptions::new())
+    }
+
+    /// Calls the one-way method at `method` in the descriptor, which a generated client knows.
+    pub fn oneway<A>(&self, service: &'static ServiceDescriptor, method: usize, args: A) -> OneWay<A>
+    where
+        A: Args + Serialize + Send + 'static,
+    {
+        OneWay::new(self.clone(), service, method_of(service, method), args, CallOptions::new())
+    }
+
+    /// The address, as it is written in messages.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.inner.connector.address()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn stats(&self) -> ChannelStats {
+        self.inner.connector.stats()
+    }
+
+    /// Closes the channel for all its clones, behind the calls that are under way. Later calls fail with Cancelled.
+    ///
+    /// # Cancel safety
+    /// The channel closes also if the future is dropped.
+    pub async fn close(self) {
+        self.inner.connector.close();
+        self.inner.connector.closed().await;
+    }
+
+    pub(crate) fn config(&self) -> &ChannelConfig {
+        &self.inner.config
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.inner.config.clock
+    }
+
+    /// The connection that calls go through, if there is one now.
+    pub(crate) fn current(&self) -> Option<Arc<Connection>> {
+        self.inner.current.load_full()
+    }
+
+    /// Waits for a connection other than `after`.
+    pub(crate) async fn ready(
+        &self,
+        wait_for_ready: bool,
+        deadline: Instant,
+        after: Option<&Arc<Connection>>,
+    ) -> Result<Arc<Connection>, Status> {
+        self.inner.connector.ready(wait_for_ready, deadline, after).await
+    }
+}
+
+/// A generated index is always inside; a wrong one calls a method that no server has.
+fn method_of(service: &'static ServiceDescriptor, method: usize) -> &'static MethodDescriptor {
+    static NOWHERE: MethodDescriptor = MethodDescriptor::unary(
+        "/",
+        &punctual_proto::schema::Type::Unit,
+        &punctual_proto::schema::Type::Unit,
+        &punctual_proto::schema::Type::Unit,
+    );
+    debug_assert!(
+        service.methods.get(method).is_some_and(|method| matches!(method.shape, Shape::Unary | Shape::OneWay))
+    );
+    service.methods.get(method).unwrap_or(&NOWHERE)
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").field("address", &self.address()).finish_non_exhaustive()
+    }
+}

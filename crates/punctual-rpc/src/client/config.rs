@@ -1,0 +1,130 @@
+//! What of a channel can be set.
+
+use crate::client::Channel;
+use crate::client::target::Target;
+use crate::transport::Dial;
+use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
+use punctual_proto::limits::Limits;
+use punctual_proto::status::Status;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The settings of a channel.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ChannelConfig {
+    /// The timeout of a unary call that has none of its own and whose method has none. 30 s; `None` for no end.
+    pub default_timeout: Option<Duration>,
+    /// How long one try to connect may take until the link is there; the handshake has its own time in the limits. 5 s.
+    pub connect_timeout: Duration,
+    /// The wait after the first failed try to connect. 100 ms; at least 1 ms. Each further one doubles it.
+    pub backoff_first: Duration,
+    /// The longest wait between tries. 5 s.
+    pub backoff_max: Duration,
+    /// The limits of this side.
+    pub limits: Limits,
+    /// What the server's authentication reads from the handshake; at most about 4,000 bytes. Empty.
+    pub authentication: Vec<u8>,
+    /// What budgets are measured with.
+    pub clock: Arc<dyn Clock>,
+    /// What the connections' drivers read, apart from the calls' clock so that the two can be counted apart. `None` is
+    /// [`ChannelConfig::clock`].
+    pub driver_clock: Option<Arc<dyn Clock>>,
+    /// What the jitter of reconnecting is drawn from.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Default for ChannelConfig {
+    fn default() -> Self {
+        ChannelConfig {
+            default_timeout: Some(Duration::from_secs(30)),
+            connect_timeout: Duration::from_secs(5),
+            backoff_first: Duration::from_millis(100),
+            backoff_max: Duration::from_secs(5),
+            limits: Limits::default(),
+            authentication: Vec::new(),
+            clock: Arc::new(SystemClock),
+            driver_clock: None,
+            entropy: Arc::new(SeededEntropy::from_system()),
+        }
+    }
+}
+
+impl ChannelConfig {
+    /// Refuses settings that make no sense.
+    ///
+    /// # Errors
+    /// The first one, with what to set instead.
+    pub fn validate(&self) -> Result<(), Status> {
+        self.limits.validate().map_err(|error| Status::invalid_argument(error.to_string()))?;
+        if self.backoff_first < Duration::from_millis(1) || self.backoff_max < self.backoff_first {
+            return Err(Status::invalid_argument(format!(
+                "backoff_first is {:?} and backoff_max {:?}; set the first to at least 1 ms and the other not below it",
+                self.backoff_first, self.backoff_max
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A channel in the making.
+#[derive(Debug, Clone)]
+#[must_use = "a builder makes a channel only when it is told to connect"]
+pub struct ChannelBuilder {
+    config: ChannelConfig,
+    target: Result<Target, Status>,
+}
+
+impl ChannelBuilder {
+    pub(crate) fn new(target: Result<Target, Status>) -> Self {
+        ChannelBuilder { config: ChannelConfig::default(), target }
+    }
+
+    /// A channel over a transport of your own.
+    pub fn dial(dial: impl Dial) -> Self {
+        Self::new(Ok(Target::Custom(Arc::new(dial))))
+    }
+
+    /// With these settings.
+    pub fn config(mut self, config: ChannelConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// With this default timeout of unary calls, or none.
+    pub fn default_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.config.default_timeout = timeout.into();
+        self
+    }
+
+    /// With this clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.config.clock = clock;
+        self
+    }
+
+    /// With these limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+
+    /// Connects, and waits until the connection is up.
+    ///
+    /// # Errors
+    /// Where the address or a setting is wrong, nobody answers, or what answers speaks another protocol.
+    pub async fn connect(self) -> Result<Channel, Status> {
+        let channel = self.lazy()?;
+        channel.first_connection().await?;
+        Ok(channel)
+    }
+
+    /// A channel that connects at its first call.
+    ///
+    /// # Errors
+    /// Where the address or a setting is wrong.
+    pub fn lazy(self) -> Result<Channel, Status> {
+        self.config.validate()?;
+        Ok(Channel::with(self.target?, self.config))
+    }
+}

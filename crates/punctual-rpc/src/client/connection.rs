@@ -1,0 +1,141 @@
+//! One connection of a channel: the lock around the session, and what the handshake said.
+
+use crate::client::contracts::Contracts;
+use crate::driver::Role;
+use punctual_clock::Clock;
+use punctual_proto::codec::Codec;
+use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
+use punctual_proto::frame::Direction;
+use punctual_proto::handshake::{Agreement, Welcome};
+use punctual_proto::limits::Limits;
+use punctual_proto::session::{Block, ClientCounters, ClientSession, Closure, Item, Session};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// How far a connection has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// Calls go through it.
+    Open,
+    /// It takes no new calls.
+    Retired,
+    /// It is closed.
+    Ended(Closure),
+}
+
+/// Aligned so that two connections never share a cache line.
+#[repr(align(128))]
+pub(crate) struct Connection {
+    session: Mutex<ClientSession>,
+    contracts: Contracts,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    turns: AtomicU64,
+    life: watch::Sender<Life>,
+}
+
+impl Connection {
+    pub(crate) fn new(agreement: &Agreement, welcome: &Welcome, driver_clock: Arc<dyn Clock>) -> Self {
+        Connection {
+            session: Mutex::new(ClientSession::new(agreement)),
+            contracts: Contracts::new(&welcome.services),
+            limits: agreement.limits,
+            clock: driver_clock,
+            turns: AtomicU64::new(0),
+            life: watch::Sender::new(Life::Open),
+        }
+    }
+
+    /// The codec for a method's arguments on this connection.
+    pub(crate) fn codec(&self, service: &'static ServiceDescriptor, method: &MethodDescriptor) -> Codec {
+        match self.contracts.codec(service) {
+            Codec::Compact if method.args_self_describing => Codec::Named,
+            codec => codec,
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn life(&self) -> watch::Receiver<Life> {
+        self.life.subscribe()
+    }
+
+    pub(crate) fn session(&self) -> MutexGuard<'_, ClientSession> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes no more calls, and closes behind the last of those under way.
+    pub(crate) fn drain(&self) {
+        let driver = self.session().drain();
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    pub(crate) fn counters(&self) -> (ClientCounters, u64) {
+        (self.session().counters(), self.turns.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn load(&self) -> (usize, usize) {
+        let mut session = self.session();
+        (session.load(), session.outbox().queued_bytes())
+    }
+}
+
+impl Role for Connection {
+    type Session = ClientSession;
+    type Work = ();
+    const FROM: Direction = Direction::FromServer;
+
+    fn lock(&self) -> MutexGuard<'_, ClientSession> {
+        self.session()
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.session.is_poisoned()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    fn turns(&self) -> &AtomicU64 {
+        &self.turns
+    }
+
+    fn prepare(&self, _: &mut ClientSession, _: &[Item]) {}
+
+    fn collect(&self, _: &mut ClientSession, (): &mut ()) {}
+
+    fn work(self: &Arc<Self>, (): &mut (), _: Block<'_>) -> usize {
+        0
+    }
+
+    fn must_pause(&self, session: &mut ClientSession) -> bool {
+        if !session.is_open() {
+            self.life.send_if_modified(|life| {
+                let first = *life == Life::Open;
+                if first {
+                    *life = Life::Retired;
+                }
+                first
+            });
+        }
+        // The client's reader never waits for its writer.
+        false
+    }
+
+    fn ended(self: &Arc<Self>, closure: &Closure) {
+        self.life.send_replace(Life::Ended(closure.clone()));
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

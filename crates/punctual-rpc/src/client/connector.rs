@@ -1,0 +1,293 @@
+//! Keeps a channel's connection up.
+//!
+//! ```text
+//!           first call              up                 lost, going away
+//!   Idle ──────────────▶ Connecting ──▶ Ready ─────────────────┐
+//!                          ▲    ▲ failed   │                   │
+//!                          │    └─── Backoff ◀── (lived briefly)
+//!                          └───────────────────────────────────┘
+//! ```
+
+use crate::client::config::ChannelConfig;
+use crate::client::connection::{Connection, Life};
+use crate::client::target::{Target, Try};
+use crate::client::timer::sleep_until;
+use crate::stats::ChannelStats;
+use arc_swap::ArcSwapOption;
+use punctual_clock::Instant;
+use punctual_proto::handshake::Hello;
+use punctual_proto::session::Closure;
+use punctual_proto::status::Status;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// A connection that lived shorter counts as a failed try: without this, a server that accepts and drops connections
+/// would be hammered.
+const LIVED: Duration = Duration::from_secs(1);
+
+/// The share of a wait that is drawn by chance, so that clients do not come back in step: a fifth, either way.
+const JITTER_DIVISOR: u64 = 5;
+
+#[derive(Debug, Clone)]
+enum State {
+    Idle,
+    Connecting,
+    Ready(Arc<Connection>),
+    Backoff { why: Status, until: Instant },
+    Closed,
+}
+
+/// The connecting half of a channel.
+pub(crate) struct Connector {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    target: Target,
+    config: ChannelConfig,
+    current: Arc<ArcSwapOption<Connection>>,
+    state: watch::Sender<State>,
+    started: AtomicBool,
+    connections: AtomicU64,
+    failed: AtomicU64,
+    violations: AtomicU64,
+    /// What connections counted that are gone.
+    past: Mutex<ChannelStats>,
+    /// Connections that are not gone yet.
+    open: Mutex<Vec<Arc<Connection>>>,
+}
+
+impl Connector {
+    pub(crate) fn new(target: Target, config: ChannelConfig, current: Arc<ArcSwapOption<Connection>>) -> Self {
+        Connector {
+            shared: Arc::new(Shared {
+                target,
+                config,
+                current,
+                state: watch::Sender::new(State::Idle),
+                started: AtomicBool::new(false),
+                connections: AtomicU64::new(0),
+                failed: AtomicU64::new(0),
+                violations: AtomicU64::new(0),
+                past: Mutex::default(),
+                open: Mutex::default(),
+            }),
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.shared.target.to_string()
+    }
+
+    /// Waits for a connection other than `after`, within `deadline`. In backoff it fails at once unless `wait_for_ready`.
+    pub(crate) async fn ready(
+        &self,
+        wait_for_ready: bool,
+        deadline: Instant,
+        after: Option<&Arc<Connection>>,
+    ) -> Result<Arc<Connection>, Status> {
+        let shared = &self.shared;
+        if !shared.started.swap(true, Ordering::AcqRel) {
+            shared.state.send_if_modified(|state| {
+                let idle = matches!(state, State::Idle);
+                if idle {
+                    *state = State::Connecting;
+                }
+                idle
+            });
+            tokio::spawn(maintain(Arc::clone(shared)));
+        }
+        let mut states = shared.state.subscribe();
+        let wait = async {
+            loop {
+                match &*states.borrow_and_update() {
+                    State::Ready(connection) if after.is_none_or(|after| !Arc::ptr_eq(after, connection)) => {
+                        return Ok(Arc::clone(connection));
+                    }
+                    State::Backoff { why, until } if !wait_for_ready => {
+                        let wait = until.since(shared.config.clock.now());
+                        let text = format!("{}; next try in {} ms", why.message(), wait.as_millis());
+                        return Err(Status::new(why.code(), text).with_retry_after(wait));
+                    }
+                    State::Closed => return Err(Status::cancelled("the channel was closed")),
+                    _ => {}
+                }
+                if states.changed().await.is_err() {
+                    return Err(Status::cancelled("the channel was closed"));
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            ready = wait => ready,
+            () = sleep_until(&*shared.config.clock, deadline) => Err(Status::deadline_exceeded(format!(
+                "the deadline passed while the call waited for a connection to {}", shared.target
+            ))),
+        }
+    }
+
+    /// Closes the channel behind the calls that are under way.
+    pub(crate) fn close(&self) {
+        self.shared.state.send_replace(State::Closed);
+        self.shared.current.store(None);
+        for connection in self.shared.open.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            connection.drain();
+        }
+    }
+
+    /// Returns once every connection has ended.
+    pub(crate) async fn closed(&self) {
+        loop {
+            let next = self.shared.open.lock().unwrap_or_else(PoisonError::into_inner).first().cloned();
+            let Some(connection) = next else { return };
+            ended(&connection).await;
+            self.shared.forget(&connection);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> ChannelStats {
+        let shared = &self.shared;
+        let mut stats = *shared.past.lock().unwrap_or_else(PoisonError::into_inner);
+        for connection in shared.open.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            add(&mut stats, connection);
+            let (pending, queued) = connection.load();
+            stats.pending += pending as u64;
+            stats.queued_bytes += queued as u64;
+        }
+        stats.connections = shared.connections.load(Ordering::Relaxed);
+        stats.failed_connects = shared.failed.load(Ordering::Relaxed);
+        stats.violations = shared.violations.load(Ordering::Relaxed);
+        stats
+    }
+}
+
+fn add(stats: &mut ChannelStats, connection: &Connection) {
+    let (counters, turns) = connection.counters();
+    stats.published += counters.published;
+    stats.late_replies += counters.late_replies;
+    stats.cancels += counters.cancels;
+    stats.turns += turns;
+}
+
+impl Shared {
+    fn is_closed(&self) -> bool {
+        matches!(*self.state.borrow(), State::Closed)
+    }
+
+    /// Sets the state unless the channel was closed.
+    fn set(&self, next: State) -> bool {
+        self.state.send_if_modified(|state| {
+            let open = !matches!(state, State::Closed);
+            if open {
+                *state = next;
+            }
+            open
+        })
+    }
+
+    fn forget(&self, connection: &Arc<Connection>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = open.iter().position(|other| Arc::ptr_eq(other, connection)) {
+            open.swap_remove(at);
+            add(&mut self.past.lock().unwrap_or_else(PoisonError::into_inner), connection);
+        }
+    }
+
+    fn backoff(&self, attempt: u32) -> Duration {
+        let doubled = self.config.backoff_first.saturating_mul(1 << attempt.min(16)).min(self.config.backoff_max);
+        let nanos = u64::try_from(doubled.as_nanos()).unwrap_or(u64::MAX);
+        let spread = nanos / JITTER_DIVISOR;
+        Duration::from_nanos(nanos - spread + self.config.entropy.below(2 * spread + 1))
+    }
+}
+
+/// Connects again and again until the channel is closed.
+async fn maintain(shared: Arc<Shared>) {
+    let clock = Arc::clone(&shared.config.clock);
+    let driver_clock = shared.config.driver_clock.clone().unwrap_or_else(|| Arc::clone(&clock));
+    let mut hello = Hello::new(shared.config.limits);
+    hello.authentication.clone_from(&shared.config.authentication);
+    let mut states = shared.state.subscribe();
+    let mut failures = 0u32;
+    while shared.set(State::Connecting) {
+        let build = |agreement: &_, welcome: &_| Connection::new(agreement, welcome, Arc::clone(&driver_clock));
+        let attempt = Try { hello: &hello, connect_timeout: shared.config.connect_timeout, build: &build };
+        let tried = tokio::select! {
+            biased;
+            tried = shared.target.connect(&attempt) => tried,
+            _ = states.wait_for(|state| matches!(state, State::Closed)) => return,
+        };
+        let why = match tried {
+            Ok((connection, driver)) => {
+                shared.connections.fetch_add(1, Ordering::Relaxed);
+                shared.open.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&connection));
+                tokio::spawn(drive(Arc::clone(&shared), Arc::clone(&connection), driver));
+                tracing::debug!(address = %shared.target, "connected");
+                if !shared.set(State::Ready(Arc::clone(&connection))) {
+                    connection.drain();
+                    return;
+                }
+                shared.current.store(Some(Arc::clone(&connection)));
+                if shared.is_closed() {
+                    // Closed between the two steps above.
+                    shared.current.store(None);
+                    connection.drain();
+                    return;
+                }
+                let since = clock.now();
+                let why = retired(&connection).await;
+                shared.current.store(None);
+                if clock.now().since(since) >= LIVED {
+                    failures = 0;
+                    continue;
+                }
+                why
+            }
+            Err(status) => {
+                shared.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(address = %shared.target, %status, "cannot connect");
+                status
+            }
+        };
+        let wait = shared.backoff(failures);
+        failures = failures.saturating_add(1);
+        if !shared.set(State::Backoff { why, until: clock.now().after(wait) }) {
+            return;
+        }
+        tokio::select! {
+            biased;
+            _ = states.wait_for(|state| matches!(state, State::Closed)) => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// Moves a connection until it is over.
+async fn drive(shared: Arc<Shared>, connection: Arc<Connection>, driver: crate::transport::BoxFuture<'static, ()>) {
+    driver.await;
+    if let Life::Ended(closure) = &*connection.life().borrow() {
+        if matches!(closure, Closure::Violation(_)) {
+            shared.violations.fetch_add(1, Ordering::Relaxed);
+        }
+        tracing::debug!(address = %shared.target, ?closure, "connection closed");
+    }
+    shared.forget(&connection);
+}
+
+/// Returns once the connection takes no more calls, with the reason.
+async fn retired(connection: &Arc<Connection>) -> Status {
+    let mut life = connection.life();
+    let now = life.wait_for(|life| *life != Life::Open).await;
+    match now.as_deref() {
+        Ok(Life::Ended(closure)) => Status::unavailable(closure.status().message()),
+        _ => Status::unavailable("the server takes no new calls"),
+    }
+}
+
+async fn ended(connection: &Arc<Connection>) {
+    let mut life = connection.life();
+    // An error would mean that it is gone altogether.
+    let _ = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
+}

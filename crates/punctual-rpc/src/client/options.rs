@@ -1,0 +1,100 @@
+//! What a caller may say about one call.
+
+use punctual_clock::Instant;
+use punctual_context::{Context, Metadata, MetadataError};
+use std::time::Duration;
+
+/// The options of one call, for calls that are not made through a generated method.
+#[derive(Debug, Clone, Default)]
+pub struct CallOptions {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) inherited: Option<Instant>,
+    pub(crate) metadata: Metadata,
+    pub(crate) wait_for_ready: bool,
+    pub(crate) invalid: Option<Box<MetadataError>>,
+}
+
+impl CallOptions {
+    /// No options but the deadline that is inherited from the handler that this code runs in.
+    #[must_use]
+    pub fn new() -> Self {
+        CallOptions { inherited: Context::current_deadline(), ..Self::default() }
+    }
+
+    /// Ends the call this long after its first poll. A timeout of the method or the channel is replaced; an inherited
+    /// deadline that is earlier stays.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Ends the call at this instant of the channel's clock.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Sends this entry along.
+    #[must_use]
+    pub fn metadata(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        if let Err(error) = self.metadata.append(name, value) {
+            self.invalid.get_or_insert(Box::new(error));
+        }
+        self
+    }
+
+    /// Waits for a connection even while the channel backs off after a failure.
+    #[must_use]
+    pub fn wait_for_ready(mut self) -> Self {
+        self.wait_for_ready = true;
+        self
+    }
+
+    /// Does not inherit the deadline of the handler that this code runs in.
+    #[must_use]
+    pub fn no_inherit(mut self) -> Self {
+        self.inherited = None;
+        self
+    }
+}
+
+/// The option methods of a call object, which are the same for every shape.
+macro_rules! call_options {
+    () => {
+        /// Ends the call this long after its first poll. A timeout of the method or the channel is replaced; an
+        /// inherited deadline that is earlier stays.
+        pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
+            self.options.timeout = Some(timeout);
+            self
+        }
+
+        /// Ends the call at this instant of the channel's clock.
+        pub fn deadline(mut self, deadline: punctual_clock::Instant) -> Self {
+            self.options.deadline = Some(deadline);
+            self
+        }
+
+        /// Sends this entry along. The name is 1 to 255 bytes of `a-z 0-9 - _ .`, the value up to 65,535 bytes; where
+        /// they are not, the call fails with InvalidArgument when it is polled.
+        pub fn metadata(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+            self.options = self.options.metadata(name, value);
+            self
+        }
+
+        /// Waits for a connection, within the call's deadline, even while the channel backs off after a failure.
+        pub fn wait_for_ready(mut self) -> Self {
+            self.options.wait_for_ready = true;
+            self
+        }
+
+        /// Does not inherit the deadline of the handler that this call is made in.
+        pub fn no_inherit(mut self) -> Self {
+            self.options.inherited = None;
+            self
+        }
+    };
+}
+pub(crate) use call_options;

@@ -1,0 +1,122 @@
+//! A published call: its slot, and what becomes of its reply.
+
+use crate::client::connection::Connection;
+use crate::scratch::with_scratch;
+use bytes::Bytes;
+use punctual_proto::codec::{self, Codec, CodecError};
+use punctual_proto::frame::{CancelCause, Outcome};
+use punctual_proto::session::{CallKey, Effects, Reply, ReplyHead, ReplyPoll};
+use punctual_proto::status::{CallError, Status};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A call in its slot. Dropping it cancels the call.
+#[derive(Debug)]
+pub(crate) struct LiveCall {
+    connection: Arc<Connection>,
+    /// `None` once the slot was given back.
+    key: Option<CallKey>,
+}
+
+impl LiveCall {
+    pub(crate) fn new(connection: Arc<Connection>, key: CallKey) -> Self {
+        LiveCall { connection, key: Some(key) }
+    }
+
+    /// Polls for the reply, and reads it with `read` outside of the lock.
+    pub(crate) fn poll<R>(&mut self, cx: &mut Context<'_>, read: impl FnOnce(Reply, &[u8]) -> R) -> Poll<R> {
+        let Some(key) = self.key else { return Poll::Pending };
+        with_scratch(|buffer| {
+            let mut fresh = None;
+            loop {
+                let polled = self.connection.session().poll_reply(key, cx.waker(), &mut fresh, buffer);
+                match polled {
+                    ReplyPoll::Pending => return Poll::Pending,
+                    ReplyPoll::NeedsWaker => fresh = Some(cx.waker().clone()),
+                    ReplyPoll::Ready(reply) => {
+                        self.key = None;
+                        return Poll::Ready(read(reply, buffer));
+                    }
+                }
+            }
+        })
+    }
+}
+
+impl Drop for LiveCall {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            let mut effects = Effects::default();
+            self.connection.session().abandon(key, CancelCause::User, &mut effects);
+            effects.run();
+        }
+    }
+}
+
+/// Reads a reply as a method's result.
+pub(crate) fn read_result<T, E>(reply: Reply, copied: &[u8]) -> Result<T, CallError<E>>
+where
+    T: DeserializeOwned + 'static,
+    E: DeserializeOwned + 'static,
+{
+    match reply {
+        Reply::Copied(head) => {
+            let body = copied.get(head.metadata_bytes as usize..).unwrap_or_default();
+            read_outcome(&head, body, codec::decode, codec::decode)
+        }
+        Reply::Shared(head, mut bytes) => {
+            let body = bytes.split_off(bytes.len().min(head.metadata_bytes as usize));
+            match head.outcome {
+                Outcome::Ok => codec::decode_shared(head.codec, body).map_err(unreadable),
+                _ => read_outcome(&head, &body, codec::decode, codec::decode),
+            }
+        }
+        Reply::Failed(ending) => Err(CallError::Status(ending.status())),
+        Reply::Emitted | Reply::Health(_) => {
+            Err(CallError::Status(Status::internal("a reply of another kind of call")))
+        }
+    }
+}
+
+/// Reads a reply whose body is passed on as it is.
+pub(crate) fn read_bytes(reply: Reply, copied: &[u8]) -> Result<Bytes, CallError<Bytes>> {
+    let keep = |_: Codec, body: &[u8]| Ok(Bytes::copy_from_slice(body));
+    match reply {
+        Reply::Copied(head) => {
+            let body = copied.get(head.metadata_bytes as usize..).unwrap_or_default();
+            read_outcome(&head, body, keep, keep)
+        }
+        Reply::Shared(head, mut bytes) => {
+            let body = bytes.split_off(bytes.len().min(head.metadata_bytes as usize));
+            match head.outcome {
+                Outcome::Ok => Ok(body),
+                _ => read_outcome(&head, &body, keep, keep),
+            }
+        }
+        Reply::Failed(ending) => Err(CallError::Status(ending.status())),
+        Reply::Emitted | Reply::Health(_) => {
+            Err(CallError::Status(Status::internal("a reply of another kind of call")))
+        }
+    }
+}
+
+fn read_outcome<T, E>(
+    head: &ReplyHead,
+    body: &[u8],
+    ok: impl FnOnce(Codec, &[u8]) -> Result<T, CodecError>,
+    app: impl FnOnce(Codec, &[u8]) -> Result<E, CodecError>,
+) -> Result<T, CallError<E>> {
+    match head.outcome {
+        Outcome::Ok => ok(head.codec, body).map_err(unreadable),
+        Outcome::App => Err(app(head.codec, body).map_or_else(unreadable, CallError::App)),
+        Outcome::Status => Err(CallError::Status(
+            Status::decode(body)
+                .unwrap_or_else(|error| Status::data_loss(format!("the reply's status cannot be read: {error}"))),
+        )),
+    }
+}
+
+fn unreadable<E>(error: CodecError) -> CallError<E> {
+    CallError::Status(error.into_reply_status())
+}

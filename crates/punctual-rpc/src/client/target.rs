@@ -1,0 +1,112 @@
+//! What a channel connects to, and how a link becomes a connection.
+
+use crate::address::Address;
+use crate::client::connection::Connection;
+use crate::driver::opening::{OpeningError, open_client};
+use crate::driver::{Driver, Role};
+use crate::transport::{BoxFuture, Dial, Link, inproc, tcp, unix};
+use punctual_proto::handshake::Hello;
+use punctual_proto::status::Status;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Target {
+    Address(Address),
+    Custom(Arc<dyn Dial>),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Address(address) => address.fmt(f),
+            Target::Custom(dial) => f.write_str(&dial.address()),
+        }
+    }
+}
+
+/// A connection, and the task's future that moves it.
+pub(crate) type Driven = (Arc<Connection>, BoxFuture<'static, ()>);
+
+/// How one try to connect is to be made.
+pub(crate) struct Try<'a> {
+    pub(crate) hello: &'a Hello,
+    pub(crate) connect_timeout: Duration,
+    /// Makes the connection of what was agreed.
+    pub(crate) build:
+        &'a (dyn Fn(&punctual_proto::handshake::Agreement, &punctual_proto::handshake::Welcome) -> Connection + Sync),
+}
+
+impl Target {
+    /// One try.
+    ///
+    /// # Errors
+    /// One line that says what is wrong, with the address.
+    pub(crate) async fn connect(&self, attempt: &Try<'_>) -> Result<Driven, Status> {
+        match self {
+            Target::Address(Address::Tcp { host, port }) => self.open(tcp::connect(host, *port), attempt).await,
+            Target::Address(Address::Unix(path)) => self.open(unix::connect(path), attempt).await,
+            Target::Address(Address::UnixAbstract(name)) => {
+                self.open(async { unix::connect_abstract(name) }, attempt).await
+            }
+            Target::Address(Address::Inproc(name)) => self.open(inproc::connect(name), attempt).await,
+            Target::Custom(dial) => self.open(dial.dial(), attempt).await,
+        }
+    }
+
+    async fn open<L: Link>(
+        &self,
+        link: impl Future<Output = io::Result<L>>,
+        attempt: &Try<'_>,
+    ) -> Result<Driven, Status> {
+        let link = timeout(attempt.connect_timeout, link).await.unwrap_or_else(|_| {
+            let text = format!("no answer within {:?}", attempt.connect_timeout);
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        });
+        let mut link = link.map_err(|error| self.unreachable(&error))?;
+        let within = attempt.hello.limits.handshake_timeout;
+        let opened = timeout(within, open_client(&mut link, attempt.hello)).await.unwrap_or_else(|_| {
+            let text = format!("the handshake did not end within {within:?}");
+            Err(OpeningError::Io(io::Error::new(io::ErrorKind::TimedOut, text)))
+        });
+        let (opened, welcome) = opened.map_err(|error| {
+            let status = error.to_status();
+            Status::new(status.code(), format!("cannot connect to {self}: {}", status.message()))
+        })?;
+        let connection = Arc::new((attempt.build)(&opened.agreement, &welcome));
+        let driver = Driver::new(link, Arc::clone(&connection), &opened.agreement, opened.rest);
+        Ok((connection, Box::pin(driver)))
+    }
+
+    /// One line for each way in which nobody is there.
+    fn unreachable(&self, error: &io::Error) -> Status {
+        let hint = match (self, error.kind()) {
+            (Target::Address(Address::Unix(_)), io::ErrorKind::NotFound) => {
+                "there is no such socket file; is the server running?"
+            }
+            (Target::Address(Address::Unix(_)), io::ErrorKind::ConnectionRefused) => {
+                "the socket file is stale: no process listens on it; start the server"
+            }
+            (Target::Address(Address::Unix(_)), io::ErrorKind::PermissionDenied) => {
+                "the socket file's permissions do not let this user in"
+            }
+            (Target::Address(Address::Tcp { .. }), io::ErrorKind::ConnectionRefused) => {
+                "nothing listens on that port; is the server running?"
+            }
+            (Target::Address(Address::UnixAbstract(_)), io::ErrorKind::ConnectionRefused) => {
+                "nothing listens under that name; is the server running?"
+            }
+            _ => return Status::unavailable(format!("cannot connect to {self}: {error}")),
+        };
+        Status::unavailable(format!("cannot connect to {self}: {hint}"))
+    }
+}
+
+const _: fn() = || {
+    fn is_role<R: Role>() {}
+    is_role::<Connection>();
+};

@@ -1,0 +1,24 @@
+//! The server: listeners, connections, and the handlers that they run.
+
+mod accept;
+mod answer;
+mod builder;
+mod config;
+mod connection;
+mod error;
+mod handshakes;
+mod inbound;
+mod listener;
+mod permits;
+mod place;
+mod registry;
+mod service;
+mod shared;
+mod stop;
+
+pub use builder::{Server, ServerBuilder};
+pub use config::ServerConfig;
+pub use error::ServerError;
+pub use inbound::Inbound;
+pub use service::Service;
+pub use stop::{ServerHandle, Stopped};

@@ -1,0 +1,184 @@
+//! The task of one call: the handler, then its answer.
+
+use crate::scratch::with_scratch;
+use crate::server::inbound::Failure;
+use crate::server::place::Place;
+use bytes::Bytes;
+use pin_project_lite::pin_project;
+use punctual_proto::codec::{self, Codec, CodecError};
+use punctual_proto::contract::MethodDescriptor;
+use punctual_proto::frame::Outcome;
+use punctual_proto::session::Body;
+use punctual_proto::status::Status;
+use serde::Serialize;
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Encoded results from this length on are linked.
+const HAND_OVER_BYTES: usize = 16 * 1_024;
+
+pin_project! {
+    /// Runs a handler to its end, or until its call is over, and queues its answer.
+    ///
+    /// A cancelled handler is polled once more, so that `Context::cancelled()` can resolve in it, and dropped where it
+    /// still waits after that.
+    #[must_use = "futures do nothing unless polled"]
+    pub(crate) struct Answer<Fut, T, E> {
+        #[pin]
+        handler: Option<Fut>,
+        place: Option<Place>,
+        method: &'static MethodDescriptor,
+        codec: Codec,
+        result: Option<Result<T, Failure<E>>>,
+        // What was encoded and found no room.
+        encoded: Option<(Outcome, Codec, Bytes)>,
+    }
+}
+
+impl<Fut, T, E> Answer<Fut, T, E> {
+    pub(crate) fn new(place: Place, method: &'static MethodDescriptor, codec: Codec, handler: Fut) -> Self {
+        Answer { handler: Some(handler), place: Some(place), method, codec, result: None, encoded: None }
+    }
+}
+
+impl<Fut, T, E> Future for Answer<Fut, T, E>
+where
+    Fut: Future<Output = Result<T, Failure<E>>>,
+    T: Serialize + 'static,
+    E: Serialize + 'static,
+{
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        if let Some(handler) = this.handler.as_mut().as_pin_mut() {
+            let polled = catch_unwind(AssertUnwindSafe(|| handler.poll(cx)));
+            let result = match polled {
+                Ok(Poll::Ready(result)) => result,
+                Ok(Poll::Pending) => {
+                    if let Some(place) = this.place.as_ref() {
+                        ready!(place.poll_over(cx));
+                    }
+                    // The handler goes before its place does: it counts until it has ended.
+                    this.handler.set(None);
+                    if let Some(place) = this.place.take() {
+                        place.release();
+                    }
+                    return Poll::Ready(());
+                }
+                Err(_) => {
+                    if let Some(place) = this.place.as_ref() {
+                        place.connection().shared().panicked(this.method.full_name);
+                    }
+                    Err(Failure::Status(Status::unmapped()))
+                }
+            };
+            this.handler.set(None);
+            *this.result = Some(result);
+        }
+        let Some(place) = this.place.as_mut() else { return Poll::Ready(()) };
+        if place.is_oneway() {
+            if let Some(Err(Failure::Status(status))) = this.result.take() {
+                tracing::debug!(method = this.method.full_name, %status, "a one-way call failed");
+            }
+            if let Some(place) = this.place.take() {
+                place.release();
+            }
+            return Poll::Ready(());
+        }
+        loop {
+            if place.poll_room(cx).is_pending() {
+                // While it waits for room the call can still end.
+                ready!(place.poll_over(cx));
+                *this.result = None;
+                *this.encoded = None;
+                if let Some(place) = this.place.take() {
+                    place.release();
+                }
+                return Poll::Ready(());
+            }
+            let done = match this.encoded.as_ref() {
+                Some((outcome, codec, body)) => place.finish(*outcome, *codec, &mut Body::shared(body.clone())),
+                None => {
+                    let Some(result) = this.result.take() else { return Poll::Ready(()) };
+                    with_scratch(|buffer| {
+                        let max = usize::try_from(place.connection().limits().message_bytes_max).unwrap_or(usize::MAX);
+                        let (outcome, codec, mut body) = encode(result, *this.codec, this.method, max, buffer);
+                        let done = place.finish(outcome, codec, &mut body);
+                        if !done {
+                            *this.encoded = Some((outcome, codec, body.into_bytes()));
+                        }
+                        done
+                    })
+                }
+            };
+            if done {
+                *this.place = None;
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+/// Encodes a result. What cannot be encoded, or is too long, becomes a status: that call fails alone.
+fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
+    result: Result<T, Failure<E>>,
+    request: Codec,
+    method: &MethodDescriptor,
+    bytes_max: usize,
+    buffer: &'b mut Vec<u8>,
+) -> (Outcome, Codec, Body<'b>) {
+    // The reply is spoken as the request was. Raw bytes do not say which contract the caller has, so the answer to them
+    // names its fields; and what the compact codec cannot say, the named one can.
+    let codec = match request {
+        Codec::Raw => Codec::Named,
+        Codec::Compact if method.reply_self_describing => Codec::Named,
+        other => other,
+    };
+    let encoded = match result {
+        Ok(value) => {
+            let mut value = Some(value);
+            let raw = (&mut value as &mut dyn Any).downcast_mut::<Option<Bytes>>().filter(|_| codec != Codec::Json);
+            match (raw.and_then(Option::take), value) {
+                (Some(bytes), _) => Ok((Outcome::Ok, Codec::Raw, Some(bytes))),
+                (None, Some(value)) => put(codec, &value, buffer).map(|()| (Outcome::Ok, codec, None)),
+                (None, None) => Err(Status::unmapped()),
+            }
+        }
+        Err(Failure::App(error)) => match (&error as &dyn Any).downcast_ref::<Status>() {
+            Some(status) => Err(status.clone()),
+            None => put(codec, &error, buffer).map(|()| (Outcome::App, codec, None)),
+        },
+        Err(Failure::Status(status)) => Err(status),
+    };
+    let encoded = encoded.and_then(|(outcome, codec, bytes)| {
+        let len = bytes.as_ref().map_or(buffer.len(), Bytes::len);
+        if len <= bytes_max {
+            return Ok((outcome, codec, bytes));
+        }
+        let text = format!(
+            "the reply of {} has {len} bytes; message_bytes_max of this connection is {bytes_max}",
+            method.full_name
+        );
+        Err(Status::resource_exhausted(text).with_limit("message_bytes_max", bytes_max as u64))
+    });
+    match encoded {
+        Ok((outcome, codec, Some(bytes))) => (outcome, codec, Body::shared(bytes)),
+        Ok((outcome, codec, None)) if buffer.len() >= HAND_OVER_BYTES => {
+            (outcome, codec, Body::shared(Bytes::from(std::mem::take(buffer))))
+        }
+        Ok((outcome, codec, None)) => (outcome, codec, Body::copied(buffer)),
+        Err(status) => {
+            buffer.clear();
+            status.fitted(bytes_max).encode(buffer);
+            (Outcome::Status, Codec::Compact, Body::copied(buffer))
+        }
+    }
+}
+
+fn put<T: Serialize>(codec: Codec, value: &T, buffer: &mut Vec<u8>) -> Result<(), Status> {
+    codec::encode(codec, value, buffer).map_err(CodecError::into_encode_status)
+}

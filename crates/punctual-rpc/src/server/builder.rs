@@ -1,0 +1,179 @@
+//! A server in the making, and one that is bound.
+
+use crate::address::Address;
+use crate::server::accept::accept_all;
+use crate::server::config::ServerConfig;
+use crate::server::error::ServerError;
+use crate::server::listener::Listener;
+use crate::server::registry::Registry;
+use crate::server::service::Service;
+use crate::server::shared::Shared;
+use crate::server::stop::{Phase, ServerHandle, Stopped, stop};
+use crate::transport::Listen;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// A server in the making.
+#[must_use = "a builder makes a server only when it is told to bind"]
+pub struct ServerBuilder {
+    services: Vec<Arc<dyn Service>>,
+    addresses: Vec<String>,
+    custom: Vec<Box<dyn Listen>>,
+    config: ServerConfig,
+}
+
+impl ServerBuilder {
+    /// Serves this, too.
+    pub fn service(mut self, service: impl Service) -> Self {
+        self.services.push(Arc::new(service));
+        self
+    }
+
+    /// With these settings.
+    pub fn config(mut self, config: ServerConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Listens here, too: `tcp://host:port` (port 0 for a free one), `unix:/path`, `unix:@name` or `inproc:name`.
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.addresses.push(address.into());
+        self
+    }
+
+    /// Listens on a transport of your own, too.
+    pub fn listen_on(mut self, listener: impl Listen) -> Self {
+        self.custom.push(Box::new(listener));
+        self
+    }
+
+    /// Allows listening without encryption on addresses that other machines reach.
+    pub fn allow_plaintext_off_loopback(mut self, allow: bool) -> Self {
+        self.config.allow_plaintext_off_loopback = allow;
+        self
+    }
+
+    /// Binds every address. Peers may connect from here on; they are served by [`Server::serve`].
+    ///
+    /// # Errors
+    /// The first setting, service or address that does not do.
+    pub async fn bind(self) -> Result<Server, ServerError> {
+        self.config.validate()?;
+        let registry = Registry::new(self.services)?;
+        let mut listeners = Vec::new();
+        for text in &self.addresses {
+            let address = Address::parse(text).map_err(|error| ServerError::config(error.to_string()))?;
+            listeners.push(Listener::bind(&address, &self.config).await?);
+        }
+        listeners.extend(self.custom.into_iter().map(Listener::Custom));
+        if listeners.is_empty() {
+            return Err(ServerError::config("a server needs an address to listen on"));
+        }
+        let addresses = listeners.iter().map(Listener::address).collect();
+        let shared = Arc::new(Shared::new(self.config, registry));
+        let handle = ServerHandle { shared, phase: watch::Sender::new(Phase::Serving), addresses };
+        Ok(Server { listeners, handle })
+    }
+
+    /// Binds, and serves until `shutdown` is ready; then stops with the configured grace.
+    ///
+    /// # Errors
+    /// As [`ServerBuilder::bind`].
+    pub async fn serve_with_shutdown(self, shutdown: impl Future<Output = ()>) -> Result<Stopped, ServerError> {
+        Ok(self.bind().await?.serve_with_shutdown(shutdown).await)
+    }
+}
+
+impl fmt::Debug for ServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerBuilder").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+/// A server whose addresses are bound.
+#[must_use = "a bound server serves nobody until it is told to"]
+pub struct Server {
+    listeners: Vec<Listener>,
+    handle: ServerHandle,
+}
+
+impl Server {
+    /// A server without services and addresses.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder {
+            services: Vec::new(),
+            addresses: Vec::new(),
+            custom: Vec::new(),
+            config: ServerConfig::default(),
+        }
+    }
+
+    /// Where it listens; ports that the system chose are filled in.
+    #[must_use]
+    pub fn local_addrs(&self) -> &[String] {
+        &self.handle.addresses
+    }
+
+    /// A handle to stop it and to look into it.
+    #[must_use]
+    pub fn handle(&self) -> ServerHandle {
+        self.handle.clone()
+    }
+
+    /// Serves until the handle says to stop.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops accepting and leaves open connections to their tasks.
+    pub async fn serve(self) -> Stopped {
+        self.serve_with_shutdown(std::future::pending()).await
+    }
+
+    /// Serves until `shutdown` is ready or the handle says to stop; then stops.
+    ///
+    /// # Cancel safety
+    /// As [`Server::serve`].
+    pub async fn serve_with_shutdown(self, shutdown: impl Future<Output = ()>) -> Stopped {
+        let Server { listeners, handle } = self;
+        let mut accepting = JoinSet::new();
+        for listener in listeners {
+            tracing::info!(address = %listener.address(), "listening");
+            accepting.spawn(accept_all(listener, Arc::clone(&handle.shared)));
+        }
+        let grace = wait_for_stop(&handle, shutdown).await;
+        handle.shared.drain();
+        accepting.shutdown().await;
+        let stopped = stop(&handle.shared, grace).await;
+        handle.phase.send_replace(Phase::Stopped(stopped));
+        stopped
+    }
+
+    /// Serves in a task of its own.
+    #[must_use]
+    pub fn spawn(self) -> ServerHandle {
+        let handle = self.handle();
+        tokio::spawn(self.serve());
+        handle
+    }
+}
+
+async fn wait_for_stop(handle: &ServerHandle, shutdown: impl Future<Output = ()>) -> Duration {
+    let mut phases = handle.phase.subscribe();
+    tokio::select! {
+        biased;
+        stopping = phases.wait_for(|phase| *phase != Phase::Serving) => match stopping.as_deref() {
+            Ok(Phase::Stopping(grace)) => *grace,
+            _ => handle.shared.config.grace,
+        },
+        () = shutdown => handle.shared.config.grace,
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.handle.addresses).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,79 @@
+//! What of a server can be set.
+
+use crate::server::error::ServerError;
+use punctual_clock::{Clock, SystemClock};
+use punctual_proto::limits::{Limits, ServerLimits};
+use punctual_proto::session::BudgetPolicy;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The settings of a server.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// The limits of each connection.
+    pub limits: Limits,
+    /// The limits over all connections.
+    pub server_limits: ServerLimits,
+    /// A budget below this is refused with DeadlineExceeded. Zero: none is.
+    pub budget_min: Duration,
+    /// A budget above this is cut to it. `None`.
+    pub budget_max: Option<Duration>,
+    /// The budget of a call that came without one. `None`: such a call has no end.
+    pub budget_default: Option<Duration>,
+    /// How long a stop waits for the calls under way where no other time is given. 10 s.
+    pub grace: Duration,
+    /// How long a stop waits, behind its grace, for handlers that were cancelled; what is stuck then is reported and left.
+    /// 5 s.
+    pub stuck_after: Duration,
+    /// The permissions of socket files. `0o600`: this user only.
+    pub unix_mode: u32,
+    /// Listen without encryption on addresses that other machines reach. `false`.
+    pub allow_plaintext_off_loopback: bool,
+    /// What budgets are measured with.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig {
+            limits: Limits::default(),
+            server_limits: ServerLimits::default(),
+            budget_min: Duration::ZERO,
+            budget_max: None,
+            budget_default: None,
+            grace: Duration::from_secs(10),
+            stuck_after: Duration::from_secs(5),
+            unix_mode: 0o600,
+            allow_plaintext_off_loopback: false,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl ServerConfig {
+    /// Refuses settings that make no sense.
+    ///
+    /// # Errors
+    /// The first one, with what to set instead.
+    pub fn validate(&self) -> Result<(), ServerError> {
+        self.limits.validate().map_err(ServerError::limit)?;
+        self.server_limits.validate().map_err(ServerError::limit)?;
+        if self.budget_max.is_some_and(|max| max < self.budget_min) {
+            return Err(ServerError::config(format!(
+                "budget_max is {:?} and budget_min {:?}; set the first above the other",
+                self.budget_max.unwrap_or_default(),
+                self.budget_min
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn budgets(&self) -> BudgetPolicy {
+        let mut policy = BudgetPolicy::default();
+        policy.min = self.budget_min;
+        policy.max = self.budget_max;
+        policy.default = self.budget_default;
+        policy
+    }
+}

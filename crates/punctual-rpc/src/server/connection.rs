@@ -1,0 +1,285 @@
+//! One connection of a server: the lock around the session, and the handlers' host.
+
+use crate::driver::Role;
+use crate::server::inbound::{Inbound, Payload};
+use crate::server::permits::HANDFUL;
+use crate::server::place::Place;
+use crate::server::shared::Shared;
+use bytes::Bytes;
+use punctual_clock::Clock;
+use punctual_context::{CancelReason, Host, Metadata, Peer};
+use punctual_proto::describe::HealthStatus;
+use punctual_proto::frame::{CallId, Direction, HealthFrame};
+use punctual_proto::handshake::Agreement;
+use punctual_proto::limits::Limits;
+use punctual_proto::session::{
+    Block, Body, Closure, Effects, Incoming, Item, Part, Refused, RunKey, ServerSession, Session, Start,
+};
+use punctual_proto::status::Status;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+/// Aligned so that two connections never share a cache line.
+#[repr(align(128))]
+pub(crate) struct Connection {
+    session: Mutex<ServerSession>,
+    /// Somebody waits for room in the queue: ask before encoding more.
+    congested: AtomicBool,
+    limits: Limits,
+    peer: Peer,
+    shared: Arc<Shared>,
+    turns: AtomicU64,
+}
+
+impl Connection {
+    pub(crate) fn new(agreement: &Agreement, peer: String, shared: Arc<Shared>) -> Self {
+        Connection {
+            session: Mutex::new(ServerSession::new(agreement, shared.config.budgets())),
+            congested: AtomicBool::new(false),
+            limits: agreement.limits,
+            peer: Peer { address: peer },
+            shared,
+            turns: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn session(&self) -> MutexGuard<'_, ServerSession> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn turns_taken(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Whether a result must wait before it is encoded. Cheap while there is room.
+    pub(crate) fn poll_congested(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.congested.load(Ordering::Relaxed) {
+            return Poll::Ready(());
+        }
+        let waker = cx.waker().clone();
+        let mut session = self.session();
+        let out = session.outbox();
+        if out.queued_bytes() <= out.queue_bytes_max() / 2 {
+            self.congested.store(false, Ordering::Relaxed);
+            return Poll::Ready(());
+        }
+        session.wait_for_room(waker);
+        Poll::Pending
+    }
+
+    pub(crate) fn set_congested(&self) {
+        self.congested.store(true, Ordering::Relaxed);
+    }
+
+    fn start(self: &Arc<Self>, start: Start, block: Block<'_>) {
+        let Start { key, method: id, codec, deadline, metadata, body } = start;
+        let Some(method) = self.shared.registry.find(id) else {
+            let text = format!("no method with id {id:016x}; this server serves {}", self.shared.registry.names());
+            Place::new(Arc::clone(self), key).refuse(&Status::unimplemented(text));
+            return;
+        };
+        let place = Place::new(Arc::clone(self), key);
+        let metadata = match metadata {
+            Part::In(range) if range.is_empty() => Ok(Metadata::new()),
+            Part::In(range) => Metadata::from_encoded(Bytes::copy_from_slice(block.get(&range))),
+            Part::Own(bytes) => Metadata::from_encoded(bytes),
+        };
+        let metadata = match metadata {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                place.refuse(&Status::invalid_argument(format!("the metadata cannot be read: {error}")));
+                return;
+            }
+        };
+        let body = match &body {
+            Part::In(range) => Payload::In(block, range.clone()),
+            Part::Own(bytes) => Payload::Own(bytes.clone()),
+        };
+        let inbound = Inbound::new(place, method.descriptor, codec, deadline, metadata, body);
+        // A panic of the service's own dispatch, or of a decoder, ends that call alone.
+        if catch_unwind(AssertUnwindSafe(|| method.service.dispatch(method.index, inbound))).is_err() {
+            self.shared.panicked(method.descriptor.full_name);
+        }
+    }
+
+    fn refused(&self, call: CallId, refused: Refused) {
+        let status = match refused {
+            Refused::Connection { max } => {
+                let text =
+                    format!("this connection runs {max} calls, which is running_calls_max; wait for some to end");
+                Status::resource_exhausted(text).with_limit("running_calls_max", max as u64)
+            }
+            Refused::Server => {
+                let max = self.shared.config.server_limits.running_calls_max;
+                let text = format!("this server runs {max} calls, which is its running_calls_max; try again later");
+                Status::resource_exhausted(text).with_limit("server_running_calls_max", u64::from(max))
+            }
+            Refused::Budget { budget, min } => Status::deadline_exceeded(format!(
+                "the budget of {budget:?} is below the {min:?} that this server accepts; it was not started"
+            )),
+            _ => Status::resource_exhausted("the call was refused"),
+        };
+        let driver = self.session().answer_refused(call, &status);
+        debug_assert!(driver.is_none(), "the driver is not parked while it works");
+    }
+
+    fn describe(&self, call: CallId, service: &str) {
+        let (failed, mut body) = match self.shared.registry.description(service) {
+            Some(description) => (false, Body::shared(description.clone())),
+            None => {
+                let text = format!("no service {service:?}; this server serves {}", self.shared.registry.names());
+                (true, Body::shared(encoded(&Status::not_found(text))))
+            }
+        };
+        if !self.session().answer_describe(call, failed, &mut body) {
+            let busy = encoded(&Status::resource_exhausted("too many big replies are under way; ask again"));
+            self.session().answer_describe(call, true, &mut Body::shared(busy));
+        }
+    }
+
+    fn health(&self, service: &str) -> HealthStatus {
+        self.shared.health(service)
+    }
+}
+
+fn encoded(status: &Status) -> Bytes {
+    let mut bytes = Vec::with_capacity(status.encoded_len());
+    status.encode(&mut bytes);
+    Bytes::from(bytes)
+}
+
+impl Role for Connection {
+    type Session = ServerSession;
+    type Work = Vec<Incoming>;
+    const FROM: Direction = Direction::FromClient;
+
+    fn lock(&self) -> MutexGuard<'_, ServerSession> {
+        self.session()
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.session.is_poisoned()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.shared.config.clock
+    }
+
+    fn turns(&self) -> &AtomicU64 {
+        &self.turns
+    }
+
+    fn prepare(&self, session: &mut ServerSession, items: &[Item]) {
+        let wanted = session.permits_wanted(items.len());
+        if wanted > 0 {
+            session.grant_permits(self.shared.permits.take(wanted));
+        }
+    }
+
+    fn collect(&self, session: &mut ServerSession, work: &mut Vec<Incoming>) {
+        session.take_incoming(work);
+    }
+
+    fn work(self: &Arc<Self>, work: &mut Vec<Incoming>, block: Block<'_>) -> usize {
+        let started = work.len();
+        for incoming in work.drain(..) {
+            match incoming {
+                Incoming::Start(start) => self.start(start, block),
+                Incoming::Refused(call, refused) => self.refused(call, refused),
+                Incoming::Describe(call, service) => self.describe(call, &service),
+                Incoming::Health(call, service) => {
+                    let health = HealthFrame::Reply(self.health(&service));
+                    // Where its reserve is used up the peer asks without reading; it can ask again.
+                    self.session().answer_health(call, health);
+                }
+            }
+        }
+        started
+    }
+
+    fn must_pause(&self, session: &mut ServerSession) -> bool {
+        let surplus = session.take_permits(2 * HANDFUL);
+        self.shared.permits.give(surplus);
+        if self.shared.is_draining() && !session.awaits_pong() {
+            self.shared.changed.notify_one();
+        }
+        session.must_pause()
+    }
+
+    fn ended(self: &Arc<Self>, closure: &Closure) {
+        tracing::debug!(peer = %self.peer.address, ?closure, "connection closed");
+        if matches!(closure, Closure::Violation(_)) {
+            self.shared.violations.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let permits = self.session().take_permits(0);
+        self.shared.permits.give(permits);
+    }
+}
+
+impl Host for Connection {
+    fn clock(&self) -> &dyn Clock {
+        &*self.shared.config.clock
+    }
+
+    fn peer(&self) -> Option<&Peer> {
+        Some(&self.peer)
+    }
+
+    fn cancel_reason(&self, key: u64) -> Option<CancelReason> {
+        self.session().cancel_reason(CallId::from_u64(key))
+    }
+
+    fn poll_cancelled(&self, key: u64, cx: &mut Context<'_>) -> Poll<CancelReason> {
+        let mut waker = Some(cx.waker().clone());
+        let reason = self.session().watch(CallId::from_u64(key), &mut waker);
+        reason.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Connection {
+    /// Ends what is under way, and the connection behind it.
+    pub(crate) fn cancel_all(&self, reason: CancelReason, status: &Status) {
+        let mut effects = Effects::default();
+        self.session().cancel_all(reason, status, &mut effects);
+        effects.run();
+    }
+
+    /// Closes at once, whatever still runs. Returns how many handlers do.
+    pub(crate) fn close_now(&self) -> usize {
+        let mut effects = Effects::default();
+        let (last, running) = {
+            let mut session = self.session();
+            let last = session.close(Closure::Shutdown, &mut effects);
+            (last, session.running())
+        };
+        drop(last);
+        effects.run();
+        running
+    }
+
+    pub(crate) fn release(&self, key: RunKey) {
+        let (stale, driver) = {
+            let mut session = self.session();
+            (session.release(key), session.driver_after_release())
+        };
+        drop(stale);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}

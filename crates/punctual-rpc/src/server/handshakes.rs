@@ -1,0 +1,53 @@
+//! The handshakes under way. A new one never waits: where there are too many, the oldest one gives way, since a peer that
+//! means well is through in a moment and one that is silent is not.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::oneshot;
+
+pub(crate) struct Handshakes {
+    max: usize,
+    under_way: Mutex<(u64, VecDeque<(u64, oneshot::Sender<()>)>)>,
+}
+
+/// A handshake that is under way.
+pub(crate) struct Handshake<'a> {
+    all: &'a Handshakes,
+    id: u64,
+    evicted: oneshot::Receiver<()>,
+}
+
+impl Handshakes {
+    pub(crate) fn new(max: usize) -> Self {
+        Handshakes { max, under_way: Mutex::default() }
+    }
+
+    pub(crate) fn begin(&self) -> Handshake<'_> {
+        let (sender, evicted) = oneshot::channel();
+        let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let (next, queue) = &mut *under_way;
+        *next += 1;
+        let id = *next;
+        if queue.len() >= self.max {
+            queue.pop_front();
+        }
+        queue.push_back((id, sender));
+        drop(under_way);
+        Handshake { all: self, id, evicted }
+    }
+}
+
+impl Handshake<'_> {
+    /// Returns where a newer handshake took this one's place.
+    pub(crate) async fn evicted(&mut self) {
+        // The sender never sends: it is dropped.
+        let _ = (&mut self.evicted).await;
+    }
+}
+
+impl Drop for Handshake<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.all.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        under_way.1.retain(|(id, _)| *id != self.id);
+    }
+}

@@ -1,0 +1,194 @@
+//! A call on its way to its handler.
+
+use crate::server::answer::Answer;
+use crate::server::place::Place;
+use bytes::Bytes;
+use punctual_clock::Instant;
+use punctual_context::{Context, Host, Metadata};
+use punctual_proto::codec::{self, Args, Codec, CodecError};
+use punctual_proto::contract::MethodDescriptor;
+use punctual_proto::session::Block;
+use punctual_proto::status::Status;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bodies from this length on are decoded in the handler's task, so that they delay no other call of the connection.
+const DECODE_HERE_BYTES_MAX: usize = 1_024;
+
+/// A call that a [`Service`](crate::Service) is to start. Dropped without being started, it is answered with Internal.
+#[must_use = "a call that is dropped is answered with an internal error"]
+pub struct Inbound<'a> {
+    place: Place,
+    method: &'static MethodDescriptor,
+    codec: Codec,
+    deadline: Instant,
+    metadata: Metadata,
+    body: Payload<'a>,
+}
+
+/// The body, where it lies.
+pub(crate) enum Payload<'a> {
+    In(Block<'a>, Range<usize>),
+    Own(Bytes),
+}
+
+/// Arguments, or the bytes that they are still to be decoded from.
+enum Arguments<A> {
+    Decoded(A),
+    Encoded(Bytes),
+}
+
+impl<'a> Inbound<'a> {
+    pub(crate) fn new(
+        place: Place,
+        method: &'static MethodDescriptor,
+        codec: Codec,
+        deadline: Instant,
+        metadata: Metadata,
+        body: Payload<'a>,
+    ) -> Self {
+        Inbound { place, method, codec, deadline, metadata, body }
+    }
+
+    /// The method.
+    #[must_use]
+    pub fn method(&self) -> &'static MethodDescriptor {
+        self.method
+    }
+
+    /// The caller's metadata.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Runs `handler` with the decoded arguments in a task of its own and answers with its result. An error of the type
+    /// [`Status`] is sent as one; any other type crosses the wire as the application's own.
+    pub fn unary<A, T, E, F, Fut>(self, handler: F)
+    where
+        A: Args + DeserializeOwned + Send + 'static,
+        T: Serialize + Send + 'static,
+        E: Serialize + Send + 'static,
+        F: FnOnce(A) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        if self.place.is_oneway() {
+            self.reject(&Status::invalid_argument("this method has a reply; call it as unary"));
+            return;
+        }
+        let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
+        let future = async move {
+            match arguments.decode(codec) {
+                Ok(args) => handler(args).await.map_err(Failure::App),
+                Err(status) => Err(Failure::Status(status)),
+            }
+        };
+        tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+    }
+
+    /// Runs `handler` with the decoded arguments in a task of its own. Nobody is told how it ends.
+    pub fn oneway<A, F, Fut>(self, handler: F)
+    where
+        A: Args + DeserializeOwned + Send + 'static,
+        F: FnOnce(A) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
+        let future = async move {
+            match arguments.decode(codec) {
+                Ok(args) => {
+                    handler(args).await;
+                    Ok(())
+                }
+                Err(status) => Err(Failure::<()>::Status(status)),
+            }
+        };
+        tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+    }
+
+    /// Answers that the method is not implemented.
+    pub fn unimplemented(self) {
+        let text = format!("{} is not implemented by this server", self.method.full_name);
+        self.reject(&Status::unimplemented(text));
+    }
+
+    /// Answers with a status instead of running a handler.
+    pub fn reject(self, status: &Status) {
+        if self.place.is_oneway() {
+            tracing::debug!(method = self.method.full_name, %status, "a one-way call was refused");
+            self.place.release();
+        } else {
+            self.place.refuse(status);
+        }
+    }
+
+    #[expect(clippy::type_complexity, reason = "the parts of one call, taken apart in one place")]
+    fn open<A: Args + DeserializeOwned>(
+        self,
+    ) -> Option<(Place, &'static MethodDescriptor, Codec, Context, Arguments<A>)> {
+        let Inbound { place, method, codec, deadline, metadata, body } = self;
+        let arguments = match body {
+            Payload::In(block, range) if range.len() <= DECODE_HERE_BYTES_MAX => {
+                match decode_slice(codec, block.get(&range)) {
+                    Ok(args) => Arguments::Decoded(args),
+                    Err(error) => {
+                        let status = error.into_request_status();
+                        let inbound =
+                            Inbound { place, method, codec, deadline, metadata, body: Payload::Own(Bytes::new()) };
+                        inbound.reject(&status);
+                        return None;
+                    }
+                }
+            }
+            Payload::In(block, range) => Arguments::Encoded(block.keep(block.get(&range))),
+            Payload::Own(bytes) => Arguments::Encoded(bytes),
+        };
+        let host: Arc<dyn Host> = Arc::clone(place.connection()) as _;
+        let mut context = Context::new(host, place.key().call().as_u64(), deadline);
+        if !metadata.is_empty() {
+            context = context.with_metadata(metadata);
+        }
+        Some((place, method, codec, context, arguments))
+    }
+}
+
+/// How a handler failed.
+pub(crate) enum Failure<E> {
+    App(E),
+    Status(Status),
+}
+
+impl<A: Args + DeserializeOwned> Arguments<A> {
+    fn decode(self, codec: Codec) -> Result<A, Status> {
+        match self {
+            Arguments::Decoded(args) => Ok(args),
+            Arguments::Encoded(bytes) => {
+                if codec == Codec::Raw
+                    && let Some(args) = A::from_raw(bytes.clone())
+                {
+                    return Ok(args);
+                }
+                codec::decode(codec, &bytes).map_err(CodecError::into_request_status)
+            }
+        }
+    }
+}
+
+fn decode_slice<A: Args + DeserializeOwned>(codec: Codec, body: &[u8]) -> Result<A, CodecError> {
+    if codec == Codec::Raw
+        && let Some(args) = A::from_raw(Bytes::copy_from_slice(body))
+    {
+        return Ok(args);
+    }
+    codec::decode(codec, body)
+}
+
+impl fmt::Debug for Inbound<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbound").field("method", &self.method.full_name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,78 @@
+//! The listeners of a server.
+
+use crate::address::Address;
+use crate::server::config::ServerConfig;
+use crate::server::error::ServerError;
+use crate::transport::inproc::InprocListener;
+use crate::transport::unix::Unlink;
+use crate::transport::{Link, Listen, tcp, unix};
+use std::io;
+use tokio::io::DuplexStream;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// A bound listener.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener, String),
+    Unix(UnixListener, String, #[expect(dead_code, reason = "it acts when it is dropped")] Option<Unlink>),
+    Inproc(InprocListener, String),
+    Custom(Box<dyn Listen>),
+}
+
+/// A link that was accepted, and where it came from.
+pub(crate) enum Accepted {
+    Tcp(TcpStream, String),
+    Unix(UnixStream, String),
+    Inproc(DuplexStream, String),
+    Custom(Box<dyn Link>, String),
+}
+
+impl Listener {
+    pub(crate) async fn bind(address: &Address, config: &ServerConfig) -> Result<Self, ServerError> {
+        let fail = |error| ServerError::listen(address, error);
+        match address {
+            Address::Tcp { host, port } => {
+                let listener = tcp::listen(host, *port, config.allow_plaintext_off_loopback).await.map_err(fail)?;
+                let local = listener.local_addr().map_err(fail)?;
+                Ok(Listener::Tcp(listener, format!("tcp://{local}")))
+            }
+            Address::Unix(path) => {
+                let listener = unix::listen(path, config.unix_mode).await.map_err(fail)?;
+                Ok(Listener::Unix(listener, address.to_string(), Some(Unlink(path.clone()))))
+            }
+            Address::UnixAbstract(name) => {
+                Ok(Listener::Unix(unix::listen_abstract(name).map_err(fail)?, address.to_string(), None))
+            }
+            Address::Inproc(name) => {
+                Ok(Listener::Inproc(InprocListener::bind(name).map_err(fail)?, address.to_string()))
+            }
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Listener::Tcp(_, address) | Listener::Unix(_, address, _) | Listener::Inproc(_, address) => address.clone(),
+            Listener::Custom(listener) => listener.address(),
+        }
+    }
+
+    pub(crate) async fn accept(&mut self) -> io::Result<Accepted> {
+        match self {
+            Listener::Tcp(listener, _) => {
+                let (stream, peer) = listener.accept().await?;
+                // A peer that is gone already is found out by the handshake.
+                let _ = tcp::tune(&stream);
+                Ok(Accepted::Tcp(stream, format!("tcp://{peer}")))
+            }
+            Listener::Unix(listener, address, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok(Accepted::Unix(stream, address.clone()))
+            }
+            Listener::Inproc(listener, address) => Ok(Accepted::Inproc(listener.accept().await?, address.clone())),
+            Listener::Custom(listener) => {
+                let (link, peer) = listener.accept().await?;
+                Ok(Accepted::Custom(link, peer))
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What all connections of a server share.
+
+use crate::server::config::ServerConfig;
+use crate::server::connection::Connection;
+use crate::server::handshakes::Handshakes;
+use crate::server::permits::Permits;
+use crate::server::registry::Registry;
+use crate::stats::ServerStats;
+use punctual_proto::describe::HealthStatus;
+use punctual_proto::handshake::Welcome;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use tokio::sync::Notify;
+
+pub(crate) struct Shared {
+    pub(crate) config: ServerConfig,
+    pub(crate) registry: Registry,
+    pub(crate) welcome: Welcome,
+    pub(crate) permits: Permits,
+    pub(crate) handshakes: Handshakes,
+    /// Told when a connection ends, or comes further in a stop.
+    pub(crate) changed: Notify,
+    pub(crate) violations: AtomicU64,
+    pub(crate) failed_handshakes: AtomicU64,
+    panics: AtomicU64,
+    opened: AtomicU64,
+    draining: AtomicBool,
+    health: RwLock<BTreeMap<String, HealthStatus>>,
+    connections: Mutex<Connections>,
+}
+
+#[derive(Default)]
+struct Connections {
+    open: BTreeMap<u64, Arc<Connection>>,
+    /// Places taken by handshakes that are about to succeed.
+    reserved: usize,
+    past: ServerStats,
+}
+
+impl Shared {
+    pub(crate) fn new(config: ServerConfig, registry: Registry) -> Self {
+        let welcome = Welcome::new(config.limits, registry.entries());
+        Shared {
+            permits: Permits::new(config.server_limits.running_calls_max as usize),
+            handshakes: Handshakes::new(config.server_limits.handshakes_max as usize),
+            config,
+            registry,
+            welcome,
+            changed: Notify::new(),
+            violations: AtomicU64::new(0),
+            failed_handshakes: AtomicU64::new(0),
+            panics: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+            health: RwLock::default(),
+            connections: Mutex::default(),
+        }
+    }
+
+    /// A handler of this method panicked. What it said is not passed on: it may hold what the peer must not see.
+    pub(crate) fn panicked(&self, method: &str) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(method, "a handler panicked");
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn health(&self, service: &str) -> HealthStatus {
+        if !service.is_empty() && !self.registry.has_service(service) {
+            return HealthStatus::UnknownService;
+        }
+        if self.is_draining() {
+            return HealthStatus::Draining;
+        }
+        let health = self.health.read().unwrap_or_else(PoisonError::into_inner);
+        health.get(service).or(health.get("")).copied().unwrap_or(HealthStatus::Serving)
+    }
+
+    pub(crate) fn set_health(&self, service: &str, health: HealthStatus) {
+        self.health.write().unwrap_or_else(PoisonError::into_inner).insert(service.to_owned(), health);
+    }
+
+    /// Takes one of the places for connections; false where none is left.
+    pub(crate) fn reserve(&self) -> bool {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = connections.open.len() + connections.reserved < self.config.server_limits.connections_max as usize;
+        connections.reserved += usize::from(free);
+        free
+    }
+
+    pub(crate) fn unreserve(&self) {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).reserved -= 1;
+    }
+
+    /// Turns a reserved place into an open connection.
+    pub(crate) fn register(&self, connection: &Arc<Connection>) -> u64 {
+        let id = self.opened.fetch_add(1, Ordering::Relaxed);
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.reserved -= 1;
+        connections.open.insert(id, Arc::clone(connection));
+        id
+    }
+
+    pub(crate) fn unregister(&self, id: u64) {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(connection) = connections.open.remove(&id) {
+            add(&mut connections.past, &connection);
+        }
+        drop(connections);
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn open(&self) -> Vec<Arc<Connection>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).open.values().cloned().collect()
+    }
+
+    pub(crate) fn stats(&self) -> ServerStats {
+        let open = self.open();
+        let mut stats = self.connections.lock().unwrap_or_else(PoisonError::into_inner).past;
+        stats.running = 0;
+        for connection in &open {
+            add(&mut stats, connection);
+        }
+        stats.open_connections = open.len() as u64;
+        stats.panics = self.panics.load(Ordering::Relaxed);
+        stats.connections = self.opened.load(Ordering::Relaxed);
+        stats.violations = self.violations.load(Ordering::Relaxed);
+        stats.failed_handshakes = self.failed_handshakes.load(Ordering::Relaxed);
+        stats
+    }
+}
+
+fn add(stats: &mut ServerStats, connection: &Connection) {
+    let (counters, running) = {
+        let session = connection.session();
+        (session.counters(), session.running())
+    };
+    stats.accepted += counters.accepted;
+    stats.refused += counters.refused;
+    stats.late_results += counters.late_results;
+    stats.cancelled += counters.cancelled;
+    stats.expired += counters.expired;
+    stats.running += running as u64;
+    stats.turns += connection.turns_taken();
+}

@@ -1,0 +1,153 @@
+//! How a server stops: not ready, stop accepting, go-away, wait for calls within the grace, cancel the rest, flush,
+//! release; with a bound on the whole.
+
+use crate::server::connection::Connection;
+use crate::server::shared::Shared;
+use crate::stats::ServerStats;
+use punctual_context::CancelReason;
+use punctual_proto::describe::HealthStatus;
+use punctual_proto::frame::{GoAwayReason, Ping};
+use punctual_proto::session::Session;
+use punctual_proto::status::Status;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long the first go-away may take to come back as a pong. A peer that is slower loses only that calls which it sent
+/// in between are sent again.
+const PONG_WITHIN: Duration = Duration::from_secs(1);
+
+const TEXT: &str = "the server is stopping";
+
+/// How a server stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Calls that were still running when the grace ended, and were cancelled.
+    pub cancelled: usize,
+    /// Handlers that did not end even then. Their tasks still run.
+    pub stuck: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Phase {
+    Serving,
+    Stopping(Duration),
+    Stopped(Stopped),
+}
+
+/// A handle on a running server. Cloning is cheap.
+#[derive(Clone)]
+pub struct ServerHandle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) phase: watch::Sender<Phase>,
+    pub(crate) addresses: Arc<[String]>,
+}
+
+impl ServerHandle {
+    /// Stops the server, giving calls this long to end, and returns once it has stopped. A stop that is under way keeps
+    /// its own grace.
+    ///
+    /// # Cancel safety
+    /// The server stops also if the future is dropped.
+    pub async fn shutdown(&self, grace: Duration) -> Stopped {
+        self.phase.send_if_modified(|phase| {
+            let serving = *phase == Phase::Serving;
+            if serving {
+                *phase = Phase::Stopping(grace);
+            }
+            serving
+        });
+        let mut phases = self.phase.subscribe();
+        let stopped = phases.wait_for(|phase| matches!(phase, Phase::Stopped(_))).await;
+        match stopped.as_deref() {
+            Ok(Phase::Stopped(stopped)) => *stopped,
+            _ => Stopped::default(),
+        }
+    }
+
+    /// Where the server listens; ports that the system chose are filled in.
+    #[must_use]
+    pub fn local_addrs(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// Says how a service does, or the server as a whole with an empty name.
+    pub fn set_health(&self, service: &str, health: HealthStatus) {
+        self.shared.set_health(service, health);
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn stats(&self) -> ServerStats {
+        self.shared.stats()
+    }
+}
+
+impl fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerHandle").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn begin_drain(connection: &Connection) {
+    let driver = connection.session().begin_drain(GoAwayReason::Shutdown, TEXT, Ping(1));
+    if let Some(driver) = driver {
+        driver.wake();
+    }
+}
+
+fn end_drain(connection: &Connection) {
+    let driver = connection.session().end_drain(GoAwayReason::Shutdown, TEXT);
+    if let Some(driver) = driver {
+        driver.wake();
+    }
+}
+
+/// Waits until `done`, looking again whenever a connection came further; false where `within` passed before.
+async fn settle(shared: &Shared, within: Duration, mut done: impl FnMut(&Shared) -> bool) -> bool {
+    let wait = async {
+        while !done(shared) {
+            shared.changed.notified().await;
+        }
+    };
+    timeout(within, wait).await.is_ok()
+}
+
+/// The stop, from the go-away on: accepting has ended already.
+pub(crate) async fn stop(shared: &Shared, grace: Duration) -> Stopped {
+    shared.drain();
+    for connection in shared.open() {
+        begin_drain(&connection);
+    }
+    let awaits_pong = |shared: &Shared| shared.open().iter().any(|connection| connection.session().awaits_pong());
+    settle(shared, PONG_WITHIN.min(grace), |shared| !awaits_pong(shared)).await;
+    for connection in shared.open() {
+        end_drain(&connection);
+    }
+    let mut stopped = Stopped::default();
+    if settle(shared, grace, |shared| shared.open().is_empty()).await {
+        return stopped;
+    }
+    let status = Status::unavailable("the server stopped before the call ended");
+    for connection in shared.open() {
+        // One that came in since then has not heard of the stop.
+        end_drain(&connection);
+        stopped.cancelled += connection.session().load();
+        connection.cancel_all(CancelReason::Shutdown, &status);
+    }
+    if !settle(shared, shared.config.stuck_after, |shared| shared.open().is_empty()).await {
+        for connection in shared.open() {
+            stopped.stuck += connection.close_now();
+        }
+        if stopped.stuck > 0 {
+            tracing::error!(
+                stuck = stopped.stuck,
+                "handlers did not end when they were cancelled; they are left behind"
+            );
+        }
+    }
+    stopped
+}

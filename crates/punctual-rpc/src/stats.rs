@@ -1,0 +1,55 @@
+//! What both ends count, for metrics and tests. Reading it takes each connection's lock once.
+
+/// What a channel counted over all its connections, past and present.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChannelStats {
+    /// Requests published.
+    pub published: u64,
+    /// Replies that came for a call that was over.
+    pub late_replies: u64,
+    /// Cancels sent.
+    pub cancels: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+    /// Tries to connect that failed.
+    pub failed_connects: u64,
+    /// Connections closed because the peer broke the protocol.
+    pub violations: u64,
+    /// Turns of the connections' drivers.
+    pub turns: u64,
+    /// Calls that wait for a reply now.
+    pub pending: u64,
+    /// Bytes queued for the transport now.
+    pub queued_bytes: u64,
+}
+
+/// What a server counted over all its connections, past and present.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerStats {
+    /// Request heads accepted.
+    pub accepted: u64,
+    /// Calls refused for a limit.
+    pub refused: u64,
+    /// Results that came for a call that was over.
+    pub late_results: u64,
+    /// Calls that the client cancelled.
+    pub cancelled: u64,
+    /// Calls whose budget ended here.
+    pub expired: u64,
+    /// Handlers that panicked.
+    pub panics: u64,
+    /// Connections that finished their handshake.
+    pub connections: u64,
+    /// Handshakes that failed.
+    pub failed_handshakes: u64,
+    /// Connections closed because the peer broke the protocol.
+    pub violations: u64,
+    /// Turns of the connections' drivers.
+    pub turns: u64,
+    /// Handlers that run now.
+    pub running: u64,
+    /// Connections open now.
+    pub open_connections: u64,
+}

@@ -1,0 +1,4 @@
+//! The runtime from both ends: a real server, a real channel, every transport.
+
+mod calls;
+mod support;

@@ -1,0 +1,54 @@
+//! A server at an address of its own, and channels to it.
+
+use crate::support::probe::{Ledger, Probe, ProbeClient};
+use punctual_rpc::{Channel, ChannelConfig, Server, ServerConfig, ServerHandle};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tempfile::TempDir;
+
+/// The built-in transports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Tcp,
+    Unix,
+    Inproc,
+}
+
+/// A running server.
+pub(crate) struct Site {
+    pub(crate) address: String,
+    pub(crate) server: ServerHandle,
+    pub(crate) ledger: Arc<Ledger>,
+    _dir: Option<TempDir>,
+}
+
+impl Site {
+    pub(crate) async fn start(kind: Kind) -> Self {
+        Self::start_with(kind, ServerConfig::default()).await
+    }
+
+    pub(crate) async fn start_with(kind: Kind, config: ServerConfig) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (address, dir) = match kind {
+            Kind::Tcp => ("tcp://127.0.0.1:0".to_owned(), None),
+            Kind::Unix => {
+                let dir = tempfile::tempdir().unwrap();
+                (format!("unix:{}", dir.path().join("socket").display()), Some(dir))
+            }
+            Kind::Inproc => (format!("inproc:site-{}", NEXT.fetch_add(1, Ordering::SeqCst)), None),
+        };
+        let probe = Probe::default();
+        let ledger = Arc::clone(&probe.ledger);
+        let server = Server::builder().service(probe).config(config).listen(address).bind().await.unwrap();
+        let address = server.local_addrs()[0].clone();
+        Site { address, server: server.spawn(), ledger, _dir: dir }
+    }
+
+    pub(crate) async fn client(&self) -> ProbeClient {
+        self.client_with(ChannelConfig::default()).await
+    }
+
+    pub(crate) async fn client_with(&self, config: ChannelConfig) -> ProbeClient {
+        ProbeClient::new(Channel::builder(&self.address).config(config).connect().await.unwrap())
+    }
+}
