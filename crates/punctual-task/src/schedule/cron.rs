@@ -51,7 +51,7 @@ pub enum DayMode {
 /// | day of week | 0-7, SUN-SAT | `?`, `5L` or `FRIL` (last Friday), `FRI#2` (second Friday) |
 ///
 /// Ranges may wrap around (`FRI-MON`, `22-2`); `8/15` means from 8 to the field's end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "CronText", into = "CronText")]
 pub struct Cron {
     text: Box<str>,
@@ -179,6 +179,13 @@ impl FromStr for Cron {
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
         Cron::parse(text)
+    }
+}
+
+impl fmt::Debug for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The sets follow from these two.
+        f.debug_struct("Cron").field("text", &self.text).field("mode", &self.mode).finish()
     }
 }
 

@@ -187,13 +187,20 @@ fn stamp(second: i64) -> Stamp {
 fn nearest_name(name: &str) -> Option<String> {
     const TYPOS_MAX: usize = 3;
     let wanted = name.to_ascii_lowercase().replace(' ', "_");
+    let allowed = TYPOS_MAX.min(wanted.len() / 3);
     let mut best: Option<(usize, String)> = None;
     for known in database().available() {
         let lower = known.as_str().to_ascii_lowercase();
-        let city_only = lower.rsplit('/').next() == Some(wanted.as_str());
-        let distance = if city_only { 0 } else { distance(wanted.as_bytes(), lower.as_bytes()) };
-        if distance <= TYPOS_MAX.min(wanted.len() / 3) && best.as_ref().is_none_or(|(least, _)| distance < *least) {
-            best = Some((distance, known.as_str().to_owned()));
+        let apart = if lower.rsplit('/').next() == Some(wanted.as_str()) {
+            // The city alone.
+            0
+        } else if lower.len().abs_diff(wanted.len()) > allowed {
+            continue;
+        } else {
+            distance(wanted.as_bytes(), lower.as_bytes())
+        };
+        if apart <= allowed && best.as_ref().is_none_or(|(least, _)| apart < *least) {
+            best = Some((apart, known.as_str().to_owned()));
         }
     }
     best.map(|(_, name)| name)

@@ -33,6 +33,8 @@ fn stretches_tile_the_time_line_and_are_longer_than_their_jumps() {
             for part in 0..=16 {
                 let inside = next.start + (next.end - 1 - next.start) / 16 * part;
                 assert_eq!(zone.offset(inside), next.offset, "{} at {inside}", zone.name());
+                let change = zone.next_change(inside, next.offset);
+                assert_eq!(change.unwrap_or((HORIZON, next.offset)), (next.end, next.after), "{}", zone.name());
             }
             stretch = next;
         }
