@@ -58,21 +58,26 @@ pub struct Prefix {
 }
 
 impl Prefix {
+    #[inline]
     fn new(header: [u8; HEADER_BYTES]) -> Self {
-        let mut prefix = Prefix { bytes: [0; HEAD_BYTES_MAX], len: 0 };
-        prefix.put(header);
-        prefix
+        let mut bytes = [0; HEAD_BYTES_MAX];
+        if let Some(hole) = bytes.first_chunk_mut() {
+            *hole = header;
+        }
+        Prefix { bytes, len: HEADER_BYTES }
     }
 
     /// Only called with the fixed fields that [`HEAD_BYTES_MAX`] sums up.
+    #[inline]
     fn put<const N: usize>(&mut self, field: [u8; N]) {
-        if let Some(hole) = self.bytes.get_mut(self.len..self.len + N) {
-            hole.copy_from_slice(&field);
+        if let Some(hole) = self.bytes.get_mut(self.len..).and_then(<[u8]>::first_chunk_mut) {
+            *hole = field;
             self.len += N;
         }
     }
 
     /// The bytes.
+    #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()

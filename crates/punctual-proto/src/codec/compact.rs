@@ -1,10 +1,9 @@
 //! The compact codec: the format of postcard 1, written by postcard and read by a reader of our own.
 //!
 //! The reader is ours because the strictness is: postcard's has no bound on nesting or on elements that take no bytes,
-//! and does not say where it stopped (`docs/adr/0003-compact-reader.md`).
+//! and does not say where it stopped (`docs/adr/0004-compact-reader.md`).
 
 mod reader;
-mod varint;
 
 use crate::codec::{Codec, CodecError, Problem};
 use postcard::ser_flavors::Flavor;

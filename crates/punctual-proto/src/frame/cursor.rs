@@ -15,33 +15,39 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn take(&mut self, field: &'static str, len: u64) -> Result<&'a [u8], Violation> {
         let cut = usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len));
-        let (taken, rest) = cut.ok_or(self.truncated(field, len))?;
+        let (taken, rest) = cut.ok_or_else(|| self.truncated(field, len))?;
         self.rest = rest;
         Ok(taken)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Violation> {
-        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(self.truncated(field, N as u64))?;
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(|| self.truncated(field, N as u64))?;
         self.rest = rest;
         Ok(*taken)
     }
 
+    #[cold]
     fn truncated(&self, field: &'static str, need: u64) -> Violation {
         Violation::Truncated { kind: self.kind, field, need, have: self.rest.len() as u64 }
     }
 
+    #[inline]
     pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, Violation> {
         self.array::<1>(field).map(|[byte]| byte)
     }
 
+    #[inline]
     pub(crate) fn u16(&mut self, field: &'static str) -> Result<u16, Violation> {
         self.array(field).map(u16::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn u32(&mut self, field: &'static str) -> Result<u32, Violation> {
         self.array(field).map(u32::from_le_bytes)
     }
 
+    #[inline]
     pub(crate) fn u64(&mut self, field: &'static str) -> Result<u64, Violation> {
         self.array(field).map(u64::from_le_bytes)
     }

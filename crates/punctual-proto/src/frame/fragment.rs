@@ -18,12 +18,14 @@ pub fn fragment_header(call: CallId, len: u32, more: bool) -> FrameHeader {
 
 /// The most bytes that the body of an answer may have. A status is small by itself and must get through whatever limit was
 /// agreed for messages.
+#[inline]
 pub(super) fn body_bytes_max(is_status: bool, rules: &FrameRules) -> u32 {
     if is_status { rules.message_bytes_max.max(STATUS_BYTES_MAX) } else { rules.message_bytes_max }
 }
 
 /// The announced length of a body that comes in pieces. It is checked against the limit at once, so that a message that
 /// is too long is known to be so before it is received; it is never a reason to reserve memory.
+#[inline]
 pub(super) fn read_total(cursor: &mut Cursor<'_>, kind: Kind, more: bool, max: u32) -> Result<Option<u32>, Violation> {
     if !more {
         return Ok(None);
@@ -36,15 +38,17 @@ pub(super) fn read_total(cursor: &mut Cursor<'_>, kind: Kind, more: bool, max: u
     Ok(Some(total))
 }
 
+#[inline]
 pub(super) fn read_metadata<'a>(
     cursor: &mut Cursor<'a>,
     kind: Kind,
     present: bool,
     rules: &FrameRules,
 ) -> Result<&'a [u8], Violation> {
-    if !present {
-        return Ok(&[]);
-    }
+    if present { read_present_metadata(cursor, kind, rules) } else { Ok(&[]) }
+}
+
+fn read_present_metadata<'a>(cursor: &mut Cursor<'a>, kind: Kind, rules: &FrameRules) -> Result<&'a [u8], Violation> {
     let field = "metadata length";
     let len = cursor.u32(field)?;
     if len == 0 {
@@ -62,6 +66,7 @@ pub(super) fn read_metadata<'a>(
 }
 
 /// A whole body is within its limit, and a first piece leaves at least one byte to follow.
+#[inline]
 pub(super) fn check_body(header: &FrameHeader, total: Option<u32>, body: &[u8], max: u32) -> Result<(), Violation> {
     let len = body.len() as u64;
     match total {

@@ -13,6 +13,9 @@ const FLAG_MORE: u8 = super::FRAGMENT_FLAG_MORE;
 pub(super) const FLAG_ONEWAY: u8 = 1 << 5;
 pub(super) const FLAGS: u8 = FLAG_BUDGET | FLAG_METADATA | 0b11 << CODEC_SHIFT | FLAG_MORE | FLAG_ONEWAY;
 
+/// The flags of a request that is whole in its frame and awaits a reply; each goes with each.
+pub(super) const PLAIN_FLAGS: u8 = FLAG_BUDGET | FLAG_METADATA | 0b11 << CODEC_SHIFT;
+
 /// Bytes of the fields whose length the flags alone decide.
 pub(super) const fn fixed_bytes(flags: u8) -> u32 {
     let budget = if flags & FLAG_BUDGET != 0 { 8 } else { 0 };
@@ -94,7 +97,9 @@ impl<'a> RequestHead<'a> {
     /// Appends the whole frame, body included.
     pub fn put(&self, call: CallId, out: &mut impl BufMut) {
         out.put_slice(self.prefix(call, self.body.len()).as_slice());
-        out.put_slice(self.metadata);
+        if !self.metadata.is_empty() {
+            out.put_slice(self.metadata);
+        }
         out.put_slice(self.body);
     }
 

@@ -10,6 +10,9 @@ const FLAG_MORE: u8 = super::FRAGMENT_FLAG_MORE;
 const FLAG_METADATA: u8 = 1 << 5;
 pub(super) const FLAGS: u8 = OUTCOME_MASK | 0b11 << CODEC_SHIFT | FLAG_MORE | FLAG_METADATA;
 
+/// The flags of a result that is whole in its frame; each goes with each.
+pub(super) const PLAIN_FLAGS: u8 = 0b11 << CODEC_SHIFT;
+
 /// The rule that a response's flags break, if any.
 pub(super) const fn check_flags(flags: u8) -> Option<&'static str> {
     match Outcome::from_bits(flags) {
@@ -109,7 +112,9 @@ impl<'a> ResponseHead<'a> {
     /// Appends the whole frame, body included.
     pub fn put(&self, call: CallId, out: &mut impl BufMut) {
         out.put_slice(self.prefix(call, self.body.len()).as_slice());
-        out.put_slice(self.metadata);
+        if !self.metadata.is_empty() {
+            out.put_slice(self.metadata);
+        }
         out.put_slice(self.body);
     }
 

@@ -213,7 +213,7 @@ fn missing_capabilities_are_named() {
         "the client requires capabilities that the server lacks: streams; upgrade the server"
     );
     let error = confirm(&hello, &Reply::Welcome(welcome)).unwrap_err();
-    assert_eq!(error.to_string(), "the peer lacks capabilities that this side requires: streams; upgrade the peer");
+    assert_eq!(error.to_string(), "this side requires capabilities that the peer lacks: streams; upgrade the peer");
     assert_eq!(Capabilities::from_bits(1 | 1 << 40).to_string(), "cancel-reason, bit 40");
 }
 

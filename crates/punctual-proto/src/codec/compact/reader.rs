@@ -1,6 +1,5 @@
 //! The strict reader of the compact format.
 
-use super::varint;
 use crate::codec::{Codec, CodecError, DEPTH_MAX, EMPTY_ELEMENTS_MAX, Problem};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
@@ -86,17 +85,57 @@ impl<'de> Reader<'de> {
 
     #[inline]
     fn unsigned<const BITS: u32>(&mut self) -> Result<u64, Fault> {
-        let (value, rest) =
-            varint::read_u64::<BITS>(self.rest).ok_or_else(cut_integer)?.map_err(wide_integer::<BITS>)?;
-        self.rest = rest;
-        Ok(value)
+        // Most integers are small, and one byte needs none of the checks of the others.
+        if let [byte @ 0..0x80, rest @ ..] = self.rest {
+            self.rest = rest;
+            return Ok(u64::from(*byte));
+        }
+        self.unsigned_long::<BITS>()
     }
 
+    fn unsigned_long<const BITS: u32>(&mut self) -> Result<u64, Fault> {
+        let (mut value, mut shift, mut rest) = (0u64, 0, self.rest);
+        while let [byte, after @ ..] = rest {
+            rest = after;
+            let low = u64::from(byte & 0x7f);
+            let room = BITS - shift;
+            if room < 7 && low >> room != 0 {
+                return Err(too_wide(BITS));
+            }
+            value |= low << shift;
+            if byte & 0x80 == 0 {
+                self.rest = rest;
+                return Ok(value);
+            }
+            if room <= 7 {
+                return Err(too_wide(BITS));
+            }
+            shift += 7;
+        }
+        Err(cut_integer())
+    }
+
+    /// As [`Self::unsigned`], so rare that it needs no path for small ones.
     fn unsigned128(&mut self) -> Result<u128, Fault> {
-        let (value, rest) =
-            varint::read_u128::<128>(self.rest).ok_or_else(cut_integer)?.map_err(wide_integer::<128>)?;
-        self.rest = rest;
-        Ok(value)
+        let (mut value, mut shift, mut rest) = (0u128, 0, self.rest);
+        while let [byte, after @ ..] = rest {
+            rest = after;
+            let low = u128::from(byte & 0x7f);
+            let room = 128 - shift;
+            if room < 7 && low >> room != 0 {
+                return Err(too_wide(128));
+            }
+            value |= low << shift;
+            if byte & 0x80 == 0 {
+                self.rest = rest;
+                return Ok(value);
+            }
+            if room <= 7 {
+                return Err(too_wide(128));
+            }
+            shift += 7;
+        }
+        Err(cut_integer())
     }
 
     #[inline]
@@ -166,8 +205,8 @@ fn cut_integer() -> Fault {
 }
 
 #[cold]
-fn wide_integer<const BITS: u32>(_: varint::TooWide) -> Fault {
-    Fault::new(Problem::Data, format_args!("an integer does not fit {BITS} bits"))
+fn too_wide(bits: u32) -> Fault {
+    Fault::new(Problem::Data, format_args!("an integer does not fit {bits} bits"))
 }
 
 impl<'de> Deserializer<'de> for &mut Reader<'de> {
