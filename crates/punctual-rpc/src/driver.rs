@@ -53,6 +53,8 @@ pub(crate) trait Role: Send + Sync + 'static {
     fn is_poisoned(&self) -> bool;
     /// The driver's own clock handle, at most one read a turn.
     fn clock(&self) -> &dyn Clock;
+    /// How long output may wait for more of it before it is written; zero for not at all.
+    fn write_latency(&self) -> Duration;
     /// Turns are counted here.
     fn turns(&self) -> &AtomicU64;
     /// Who writes what this side reads.
@@ -86,6 +88,8 @@ pub(crate) struct Driver<L, R: Role> {
     liveness: Liveness,
     /// Bytes were written and not flushed.
     unflushed: bool,
+    /// Until when output waits for more of it, where a latency is set and there is some.
+    held_until: Option<Instant>,
     /// Calls under way when the session was last seen.
     load: usize,
     now: Option<Instant>,
@@ -137,6 +141,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             batch: Batch::default(),
             unreported: 0,
             unflushed: false,
+            held_until: None,
             items: Vec::with_capacity(FRAMES_MAX),
             effects: Effects::default(),
             work: R::Work::default(),
@@ -192,11 +197,21 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
     /// Takes the next batch.
     fn fetch(&mut self) -> Result<(), End> {
         self.batch.clear();
+        let latency = self.role.write_latency();
+        let now = if latency.is_zero() { Instant::FAR } else { self.now() };
         let mut session = self.role.lock();
         if self.unreported > 0 {
             session.note_written(std::mem::take(&mut self.unreported), &mut self.effects);
         }
-        session.outbox().take(&mut self.batch, &mut self.effects);
+        if now == Instant::FAR {
+            session.outbox().take(&mut self.batch, &mut self.effects);
+        } else if session.outbox().has_output() {
+            let until = *self.held_until.get_or_insert(now.after(latency));
+            if now >= until {
+                session.outbox().take(&mut self.batch, &mut self.effects);
+                self.held_until = None;
+            }
+        }
         let closure = session.closure().cloned();
         let finished = self.batch.is_empty() && session.is_finished();
         drop(session);
@@ -326,11 +341,13 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             session.outbox().push_ping(Ping(0));
         }
         let paused = self.role.must_pause(&mut session);
+        let held = self.held_until.is_some();
         let go_on = session.closure().is_some()
-            || !stalled && (session.outbox().has_output() || session.is_finished())
+            || !stalled && !held && (session.outbox().has_output() || session.is_finished())
             || self.liveness.is_paused() && !paused;
-        let due = session.due_at();
-        let stale = if go_on { Some(waker) } else { session.outbox().park_driver(waker, stalled) };
+        let due = session.due_at().min(self.held_until.unwrap_or(Instant::FAR));
+        // More output is no reason to wake up while the transport is stalled, or output is held back anyway.
+        let stale = if go_on { Some(waker) } else { session.outbox().park_driver(waker, stalled || held) };
         self.load = session.load();
         drop(session);
         drop(stale);

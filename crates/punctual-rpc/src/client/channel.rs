@@ -2,7 +2,7 @@
 
 use crate::client::config::{ChannelBuilder, ChannelConfig};
 use crate::client::connection::Connection;
-use crate::client::connector::Connector;
+use crate::client::connector::{Connector, Patience};
 use crate::client::oneway::OneWay;
 use crate::client::options::CallOptions;
 use crate::client::target::Target;
@@ -69,7 +69,7 @@ impl Channel {
     }
 
     pub(crate) async fn first_connection(&self) -> Result<(), Status> {
-        self.inner.connector.ready(false, Instant::FAR, None).await.map(drop)
+        self.inner.connector.ready(Patience::OneTry, Instant::FAR, None).await.map(drop)
     }
 
     /// Calls the method at `method` in the descriptor, which a generated client knows.
@@ -131,7 +131,8 @@ impl Channel {
         deadline: Instant,
         after: Option<&Arc<Connection>>,
     ) -> Result<Arc<Connection>, Status> {
-        self.inner.connector.ready(wait_for_ready, deadline, after).await
+        let patience = if wait_for_ready { Patience::Ready } else { Patience::NoBackoff };
+        self.inner.connector.ready(patience, deadline, after).await
     }
 }
 

@@ -21,6 +21,9 @@ pub struct ChannelConfig {
     pub backoff_first: Duration,
     /// The longest wait between tries. 5 s.
     pub backoff_max: Duration,
+    /// How long a request may wait in the queue for others to share its write. Zero: it is written as soon as the
+    /// connection has a turn. Timed requests wait like any other.
+    pub write_latency_max: Duration,
     /// The limits of this side.
     pub limits: Limits,
     /// What the server's authentication reads from the handshake; at most about 4,000 bytes. Empty.
@@ -41,6 +44,7 @@ impl Default for ChannelConfig {
             connect_timeout: Duration::from_secs(5),
             backoff_first: Duration::from_millis(100),
             backoff_max: Duration::from_secs(5),
+            write_latency_max: Duration::ZERO,
             limits: Limits::default(),
             authentication: Vec::new(),
             clock: Arc::new(SystemClock),

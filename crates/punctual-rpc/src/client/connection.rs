@@ -12,6 +12,7 @@ use punctual_proto::session::{Block, ClientCounters, ClientSession, Closure, Ite
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// How far a connection has come.
@@ -32,17 +33,24 @@ pub(crate) struct Connection {
     contracts: Contracts,
     limits: Limits,
     clock: Arc<dyn Clock>,
+    write_latency: Duration,
     turns: AtomicU64,
     life: watch::Sender<Life>,
 }
 
 impl Connection {
-    pub(crate) fn new(agreement: &Agreement, welcome: &Welcome, driver_clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(
+        agreement: &Agreement,
+        welcome: &Welcome,
+        driver_clock: Arc<dyn Clock>,
+        write_latency: Duration,
+    ) -> Self {
         Connection {
             session: Mutex::new(ClientSession::new(agreement)),
             contracts: Contracts::new(&welcome.services),
             limits: agreement.limits,
             clock: driver_clock,
+            write_latency,
             turns: AtomicU64::new(0),
             life: watch::Sender::new(Life::Open),
         }
@@ -101,6 +109,10 @@ impl Role for Connection {
 
     fn clock(&self) -> &dyn Clock {
         &*self.clock
+    }
+
+    fn write_latency(&self) -> Duration {
+        self.write_latency
     }
 
     fn turns(&self) -> &AtomicU64 {

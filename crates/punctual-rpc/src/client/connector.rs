@@ -39,6 +39,17 @@ enum State {
     Closed,
 }
 
+/// What a failure to connect means to who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It fails, too: the channel is being made and is given up.
+    OneTry,
+    /// It fails at once while the channel backs off.
+    NoBackoff,
+    /// It waits for the next try, and the next.
+    Ready,
+}
+
 /// The connecting half of a channel.
 pub(crate) struct Connector {
     shared: Arc<Shared>,
@@ -81,10 +92,10 @@ impl Connector {
         self.shared.target.to_string()
     }
 
-    /// Waits for a connection other than `after`, within `deadline`. In backoff it fails at once unless `wait_for_ready`.
+    /// Waits for a connection other than `after`, within `deadline`.
     pub(crate) async fn ready(
         &self,
-        wait_for_ready: bool,
+        patience: Patience,
         deadline: Instant,
         after: Option<&Arc<Connection>>,
     ) -> Result<Arc<Connection>, Status> {
@@ -106,7 +117,8 @@ impl Connector {
                     State::Ready(connection) if after.is_none_or(|after| !Arc::ptr_eq(after, connection)) => {
                         return Ok(Arc::clone(connection));
                     }
-                    State::Backoff { why, until } if !wait_for_ready => {
+                    State::Backoff { why, .. } if patience == Patience::OneTry => return Err(why.clone()),
+                    State::Backoff { why, until } if patience == Patience::NoBackoff => {
                         let wait = until.since(shared.config.clock.now());
                         let text = format!("{}; next try in {} ms", why.message(), wait.as_millis());
                         return Err(Status::new(why.code(), text).with_retry_after(wait));
@@ -212,7 +224,8 @@ async fn maintain(shared: Arc<Shared>) {
     let mut states = shared.state.subscribe();
     let mut failures = 0u32;
     while shared.set(State::Connecting) {
-        let build = |agreement: &_, welcome: &_| Connection::new(agreement, welcome, Arc::clone(&driver_clock));
+        let latency = shared.config.write_latency_max;
+        let build = |agreement: &_, welcome: &_| Connection::new(agreement, welcome, Arc::clone(&driver_clock), latency);
         let attempt = Try { hello: &hello, connect_timeout: shared.config.connect_timeout, build: &build };
         let tried = tokio::select! {
             biased;

@@ -21,6 +21,9 @@ pub struct ServerConfig {
     pub budget_max: Option<Duration>,
     /// The budget of a call that came without one. `None`: such a call has no end.
     pub budget_default: Option<Duration>,
+    /// How long a reply may wait in the queue for others to share its write. Zero: it is written as soon as the connection
+    /// has a turn.
+    pub write_latency_max: Duration,
     /// How long a stop waits for the calls under way where no other time is given. 10 s.
     pub grace: Duration,
     /// How long a stop waits, behind its grace, for handlers that were cancelled; what is stuck then is reported and left.
@@ -42,6 +45,7 @@ impl Default for ServerConfig {
             budget_min: Duration::ZERO,
             budget_max: None,
             budget_default: None,
+            write_latency_max: Duration::ZERO,
             grace: Duration::from_secs(10),
             stuck_after: Duration::from_secs(5),
             unix_mode: 0o600,

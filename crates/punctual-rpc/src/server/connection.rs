@@ -20,6 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Aligned so that two connections never share a cache line.
 #[repr(align(128))]
@@ -173,6 +174,10 @@ impl Role for Connection {
 
     fn clock(&self) -> &dyn Clock {
         &*self.shared.config.clock
+    }
+
+    fn write_latency(&self) -> Duration {
+        self.shared.config.write_latency_max
     }
 
     fn turns(&self) -> &AtomicU64 {
