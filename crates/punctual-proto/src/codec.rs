@@ -3,7 +3,7 @@
 //! Which one is used is named in each request and response ([`Codec`]): compact between peers whose contracts are the
 //! same, named where they differ, JSON for tools, raw where the whole body is the caller's bytes. Decoding refuses
 //! trailing bytes, bad UTF-8, lengths over the bytes present and nesting over [`DEPTH_MAX`]; what it allocates is bounded
-//! by the bytes present, never by an announced length.
+//! by the bytes present, times the size of an element in memory, and never by an announced length.
 
 mod args;
 mod compact;

@@ -3,6 +3,7 @@
 //! The reader is ours because the strictness is: postcard's has no bound on nesting or on elements that take no bytes,
 //! and does not say where it stopped (`docs/adr/0004-compact-reader.md`).
 
+mod parts;
 mod reader;
 
 use crate::codec::{Codec, CodecError, Problem};

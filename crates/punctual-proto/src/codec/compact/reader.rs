@@ -1,10 +1,8 @@
 //! The strict reader of the compact format.
 
+use super::parts::{Elements, Entries, Variant};
 use crate::codec::{Codec, CodecError, DEPTH_MAX, EMPTY_ELEMENTS_MAX, Problem};
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor,
-};
+use serde::de::{Deserializer, Error, Expected, Unexpected, Visitor};
 use std::fmt;
 
 /// Why reading stopped. Boxed, since it crosses every level of a type's own code.
@@ -57,6 +55,12 @@ impl<'de> Reader<'de> {
         self.whole - self.rest.len()
     }
 
+    /// Bytes not yet read.
+    #[inline]
+    pub(super) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(super) fn end(&self) -> Result<(), Fault> {
         match self.rest.len() {
             0 => Ok(()),
@@ -84,7 +88,7 @@ impl<'de> Reader<'de> {
     }
 
     #[inline]
-    fn unsigned<const BITS: u32>(&mut self) -> Result<u64, Fault> {
+    pub(super) fn unsigned<const BITS: u32>(&mut self) -> Result<u64, Fault> {
         // Most integers are small, and one byte needs none of the checks of the others.
         if let [byte @ 0..0x80, rest @ ..] = self.rest {
             self.rest = rest;
@@ -188,7 +192,7 @@ impl<'de> Reader<'de> {
 
     /// Charges an element or entry that began at `before` bytes left and took none.
     #[inline]
-    fn charge_empty(&mut self, before: usize) -> Result<(), Fault> {
+    pub(super) fn charge_empty(&mut self, before: usize) -> Result<(), Fault> {
         if self.rest.len() == before {
             self.empty_left = self.empty_left.checked_sub(1).ok_or_else(|| {
                 let text = format_args!("more than {EMPTY_ELEMENTS_MAX} elements take no bytes");
@@ -351,12 +355,12 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let left = self.count()?;
-        self.nested(|reader| visitor.visit_seq(Elements { reader, left, counted: true }))
+        self.nested(|reader| visitor.visit_seq(Elements::counted(reader, left)))
     }
 
     #[inline]
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Fault> {
-        self.nested(|reader| visitor.visit_seq(Elements { reader, left: len, counted: false }))
+        self.nested(|reader| visitor.visit_seq(Elements::fixed(reader, len)))
     }
 
     #[inline]
@@ -372,10 +376,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     #[inline]
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let left = self.count()?;
-        self.nested(|reader| {
-            let began = reader.rest.len();
-            visitor.visit_map(Entries { reader, left, began })
-        })
+        self.nested(|reader| visitor.visit_map(Entries::new(reader, left)))
     }
 
     #[inline]
@@ -395,111 +396,6 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Fault> {
-        self.nested(|reader| visitor.visit_enum(Variant { reader }))
-    }
-}
-
-/// The elements of a sequence, or the fields of a tuple, whose number the type fixes.
-struct Elements<'a, 'de> {
-    reader: &'a mut Reader<'de>,
-    left: usize,
-    counted: bool,
-}
-
-impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
-    type Error = Fault;
-
-    #[inline]
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
-        let Some(left) = self.left.checked_sub(1) else {
-            return Ok(None);
-        };
-        self.left = left;
-        let before = self.reader.rest.len();
-        let value = seed.deserialize(&mut *self.reader)?;
-        if self.counted {
-            self.reader.charge_empty(before)?;
-        }
-        Ok(Some(value))
-    }
-
-    /// Never more than the bytes left: a collection that trusts it reserves for what was received.
-    #[inline]
-    fn size_hint(&self) -> Option<usize> {
-        Some(if self.counted { self.left.min(self.reader.rest.len()) } else { self.left })
-    }
-}
-
-/// The entries of a map.
-struct Entries<'a, 'de> {
-    reader: &'a mut Reader<'de>,
-    left: usize,
-    began: usize,
-}
-
-impl<'de> MapAccess<'de> for Entries<'_, 'de> {
-    type Error = Fault;
-
-    #[inline]
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        let Some(left) = self.left.checked_sub(1) else {
-            return Ok(None);
-        };
-        self.left = left;
-        self.began = self.reader.rest.len();
-        seed.deserialize(&mut *self.reader).map(Some)
-    }
-
-    #[inline]
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
-        let value = seed.deserialize(&mut *self.reader)?;
-        self.reader.charge_empty(self.began)?;
-        Ok(value)
-    }
-
-    #[inline]
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.left.min(self.reader.rest.len()))
-    }
-}
-
-/// One variant of an enum: its number, then its content as a tuple.
-struct Variant<'a, 'de> {
-    reader: &'a mut Reader<'de>,
-}
-
-impl<'a, 'de> EnumAccess<'de> for Variant<'a, 'de> {
-    type Error = Fault;
-    type Variant = &'a mut Reader<'de>;
-
-    #[inline]
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self::Variant), Fault> {
-        let index = self.reader.unsigned::<32>()? as u32;
-        let variant = seed.deserialize(IntoDeserializer::<Fault>::into_deserializer(index))?;
-        Ok((variant, self.reader))
-    }
-}
-
-impl<'de> VariantAccess<'de> for &mut Reader<'de> {
-    type Error = Fault;
-
-    #[inline]
-    fn unit_variant(self) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    #[inline]
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Fault> {
-        seed.deserialize(self)
-    }
-
-    #[inline]
-    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Fault> {
-        visitor.visit_seq(Elements { reader: self, left: len, counted: false })
-    }
-
-    #[inline]
-    fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, Fault> {
-        self.tuple_variant(fields.len(), visitor)
+        self.nested(|reader| visitor.visit_enum(Variant(reader)))
     }
 }

@@ -18,6 +18,15 @@ struct Order {
 }
 
 #[derive(Serialize, Deserialize)]
+struct Mark;
+
+#[derive(Serialize, Deserialize)]
+struct Nothing {}
+
+#[derive(Serialize, Deserialize)]
+struct Cents(u64);
+
+#[derive(Serialize, Deserialize)]
 enum Shape {
     Plain,
     Newtype(u64),
@@ -53,6 +62,9 @@ fn values_are_read_and_written() {
         "[u8;2]" => check::<[u8; 2]>(case, name),
         "(u8,str)" => check::<(u8, String)>(case, name),
         "map{str:i64}" => check::<BTreeMap<String, i64>>(case, name),
+        "struct" => check::<Mark>(case, name),
+        "struct{}" => check::<Nothing>(case, name),
+        "struct(u64)" => check::<Cents>(case, name),
         "struct{order:u64,note:str?,tags:[str]}" => check::<Order>(case, name),
         "enum{Plain,Newtype(u64),Pair(u8,bool),Named{name:str}}" => check::<Shape>(case, name),
         "status" => check::<Status>(case, name),
