@@ -17,6 +17,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{IdBlock, ScheduleId, TaskId, WorkerId};
 use crate::queue::QueueView;
 use crate::retention::{Pruned, Retention};
+use crate::schedule::Slot;
 use crate::series::{
     Declaration, Declared, Loss, Materialised, ScheduleCommand, ScheduleView, Steered, Sweep, SweepReport, Window,
 };
@@ -59,6 +60,12 @@ impl MemStore {
             slots: BTreeMap::new(),
         };
         MemStore { clock, state: Mutex::new(state) }
+    }
+
+    /// Sets a schedule's cursor back and makes it active, as a restored backup does: slots from there on are undecided again
+    /// although some have tasks. For tests of what comes then; gives whether there is such a schedule.
+    pub fn rewind(&self, schedule: &str, cursor: Slot) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).rewind(schedule, cursor)
     }
 
     /// Runs one transaction when the reply is first polled.

@@ -1,6 +1,7 @@
-//! Clocks that a test owns: one moved by hand, one that follows tokio's paused time.
+//! Clocks that a test owns: one moved by hand, one that follows tokio's paused time, one that counts its reads.
 
 use punctual_clock::{Clock, Instant, Timestamp};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -90,5 +91,37 @@ impl Clock for TokioClock {
 
     fn timestamp(&self) -> Timestamp {
         Timestamp::from_micros(self.wall_micros.load(Ordering::SeqCst)).after(self.passed())
+    }
+}
+
+/// A clock that counts how often it is read. Share it in an `Arc`.
+#[derive(Debug)]
+pub struct CountingClock {
+    inner: Arc<dyn Clock>,
+    reads: AtomicU64,
+}
+
+impl CountingClock {
+    /// Counts the reads of `inner` through this handle.
+    #[must_use]
+    pub fn over(inner: Arc<dyn Clock>) -> Self {
+        CountingClock { inner, reads: AtomicU64::new(0) }
+    }
+
+    /// Reads of the monotonic instant so far.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::SeqCst)
+    }
+}
+
+impl Clock for CountingClock {
+    fn now(&self) -> Instant {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.inner.now()
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.inner.timestamp()
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod faulty_store;
+pub mod store_suite;
 
-pub use clock::{TokioClock, VirtualClock};
+pub use clock::{CountingClock, TokioClock, VirtualClock};
 pub use faulty_store::{Fault, FaultyStore, Op};

@@ -7,7 +7,7 @@ use crate::id::{ScheduleId, TaskId};
 use crate::planner::{
     Change, Grant, Snapshot, Walk, decide_command, decide_creation, decide_declaration, decide_window, plan,
 };
-use crate::schedule::{CompiledRule, SlotKey};
+use crate::schedule::{CompiledRule, Slot, SlotKey};
 use crate::series::{
     Declaration, Declared, Loss, LossReason, Materialised, Position, ScheduleCommand, ScheduleSpec, ScheduleState,
     Steered, Sweep, SweepReport, Window,
@@ -150,6 +150,15 @@ impl State {
         if row.position.state == ScheduleState::Active && row.wake.is_none() {
             row.wake = Some(self.now);
         }
+    }
+
+    pub(super) fn rewind(&mut self, name: &str, cursor: Slot) -> bool {
+        let Some(row) = self.names.get(name).and_then(|id| self.schedules.get_mut(id)) else { return false };
+        row.position.state = ScheduleState::Active;
+        row.position.cursor = Some(cursor);
+        row.position.rev = row.position.rev.saturating_add(1);
+        row.wake = Some(cursor.at);
+        true
     }
 
     fn wakes(&self) -> impl Iterator<Item = (Timestamp, ScheduleId)> {

@@ -1,0 +1,5 @@
+//! The crate's integration tests.
+
+mod mem_store;
+mod planner;
+mod schedule;

@@ -1,0 +1,211 @@
+//! What must hold for every schedule at every moment.
+
+use super::generate::{Case, cases};
+use super::model::{Settled, settle};
+use proptest::prelude::*;
+use punctual_clock::Timestamp;
+use punctual_task::planner::{Plan, Snapshot, WALK_MAX, Walk, plan};
+use punctual_task::schedule::{CompiledRule, Cron, Every, Rule, SlotKey};
+use punctual_task::{Loss, LossReason, Missed, Position, ScheduleId, ScheduleSpec, ScheduleState, SlotOutcome};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What passes of a sweep came to at one instant.
+struct Passes {
+    settled: Settled,
+    losses: Vec<Loss>,
+    passes: u32,
+}
+
+/// Makes passes until nothing more can be decided, as an engine does.
+fn sweep(case: &Case, window_max: u32) -> Passes {
+    let rule = case.rule();
+    let mut taken: Vec<SlotKey> = case.taken.iter().copied().collect();
+    let mut position = case.position.clone();
+    let mut live = case.live;
+    let mut passes = Passes { settled: Settled::default(), losses: Vec::new(), passes: 0 };
+    loop {
+        let snapshot = Snapshot { spec: &case.spec, rule: &rule, position: &position, created: Timestamp::EPOCH };
+        let walk = Walk::for_sweep(&snapshot, case.now, window_max);
+        let Plan { change, slots, more } = plan(&snapshot, &walk, &taken, live);
+        passes.passes += 1;
+        assert!(passes.passes < 10_000, "passes do not end");
+        let settled = &mut passes.settled;
+        let mut idle = 0;
+        for (slot, outcome) in slots {
+            match outcome {
+                SlotOutcome::Created => {}
+                SlotOutcome::Exists => assert!(settled.exists.insert(slot.key), "seen twice"),
+                SlotOutcome::Lost(reason) => {
+                    assert_eq!(settled.lost.insert(slot.key, reason), None, "lost twice");
+                }
+                SlotOutcome::NotReached => continue,
+                other => panic!("{other:?} is no outcome of a sweep"),
+            }
+            idle += u32::from(outcome != SlotOutcome::Created);
+        }
+        assert!(idle <= WALK_MAX, "{idle} slots in one pass");
+        assert!(change.grants.len() <= window_max as usize);
+        for grant in &change.grants {
+            let key = grant.slot.unwrap();
+            settled.created.push((key, grant.run, grant.catch_up));
+            assert_eq!(grant.due, case.now.max(grant.at));
+            let at = taken.binary_search(&key).expect_err("a slot was created twice");
+            taken.insert(at, key);
+        }
+        assert_eq!(change.moved, change.position != position);
+        assert_eq!(change.position.rev, position.rev + u64::from(change.moved));
+        live += u32::try_from(change.grants.len()).unwrap();
+        passes.losses.extend(change.losses);
+        position = change.position;
+        settled.cancel = change.cancel_live;
+        settled.cursor = position.cursor;
+        settled.state = Some(position.state);
+        if !more {
+            let due = position.cursor.is_some_and(|slot| slot.at <= case.now);
+            let expected = if due { None } else { position.cursor.map(|slot| slot.at) };
+            let active = position.state == ScheduleState::Active;
+            assert_eq!(change.wake, expected.filter(|_| active));
+            return passes;
+        }
+        assert_eq!(change.wake, Some(case.now));
+    }
+}
+
+fn check(case: &Case, window_max: u32) -> Result<(), TestCaseError> {
+    let mut expected = settle(&case.rule(), &case.spec, &case.position, &case.taken, case.live, case.now);
+    let mut got = sweep(case, window_max);
+    let inexact = got.losses.iter().any(|loss| !loss.exact);
+    let counted: u64 = got.losses.iter().map(|loss| loss.count).sum();
+    if inexact {
+        prop_assert!(counted <= expected.lost.len() as u64);
+        expected.lost.clear();
+        got.settled.lost.clear();
+        expected.exists.clear();
+        got.settled.exists.clear();
+    } else {
+        prop_assert_eq!(counted, got.settled.lost.len() as u64);
+    }
+    for loss in &got.losses {
+        prop_assert!(loss.from <= loss.to && (loss.count > 1) == (loss.from != loss.to) || !loss.exact, "{loss:?}");
+    }
+    prop_assert_eq!(got.settled, expected);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
+
+    /// Passes of any window come to what deciding slot by slot comes to: the same slots created with the same numbers,
+    /// the same lost for the same reasons, the same cursor and state; each slot is decided once.
+    #[test]
+    fn bulk_equals_slot_by_slot(case in cases(60), window_max in 1u32..40) {
+        check(&case, window_max)?;
+    }
+
+    /// Run numbers continue where they stood, without a hole, in the order of instants.
+    #[test]
+    fn run_numbers_are_contiguous(case in cases(60), window_max in 1u32..40) {
+        let got = sweep(&case, window_max);
+        let runs: Vec<u64> = got.settled.created.iter().map(|(_, run, _)| *run).collect();
+        let expected: Vec<u64> = (1..=runs.len() as u64).map(|run| case.position.runs + run).collect();
+        prop_assert_eq!(runs, expected);
+    }
+
+    /// The slots decided are exactly those of the rule from the old cursor to the new one: windows tile.
+    #[test]
+    fn windows_tile(case in cases(60), window_max in 1u32..40) {
+        let got = sweep(&case, window_max).settled;
+        let mut decided: BTreeSet<SlotKey> = got.created.iter().map(|(key, ..)| *key).collect();
+        decided.extend(got.lost.keys().chain(&got.exists).copied());
+        let rule = case.rule();
+        let all = rule.slots_after(case.position.cursor.unwrap().at.before(Duration::from_micros(1)))
+            .map(Result::unwrap)
+            .take_while(|slot| slot.at <= case.now && got.cursor.is_none_or(|cursor| slot.at < cursor.at))
+            .map(|slot| slot.key);
+        if got.state == Some(ScheduleState::Ended) && case.rule().max_occurrences().is_some() {
+            let all: BTreeSet<SlotKey> = all.collect();
+            prop_assert!(decided.is_subset(&all));
+        } else {
+            prop_assert_eq!(decided, all.collect::<BTreeSet<SlotKey>>());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// The same over stretches that take several passes.
+    #[test]
+    fn long_stretches_resume(case in cases(2_500), window_max in 1u32..600) {
+        check(&case, window_max)?;
+    }
+}
+
+fn spec(rule: Rule, missed: Missed) -> ScheduleSpec {
+    ScheduleSpec { missed, ..ScheduleSpec::new("s", rule, "Demo/run", "{}".into()) }
+}
+
+fn case(spec: ScheduleSpec, from: Timestamp, now: Timestamp) -> Case {
+    let rule = CompiledRule::new(&spec.rule, Timestamp::EPOCH).unwrap();
+    let position = Position {
+        id: ScheduleId(1),
+        state: ScheduleState::Active,
+        note: String::new(),
+        rev: 1,
+        era: 1,
+        version: 1,
+        cursor: rule.next_after(from).unwrap(),
+        runs: 0,
+        kept_to: None,
+    };
+    Case { spec, position, taken: BTreeSet::new(), live: 0, now }
+}
+
+/// A rule that fires a thousand times a second is caught up after a year in a handful of passes, under every policy that
+/// loses: the stretch is one range whose count is a lower bound, and the slots that count are still exact.
+#[test]
+fn a_year_of_milliseconds_ends_in_a_few_passes() {
+    let from = Timestamp::from_secs(1_700_000_000);
+    let now = from.after(Duration::from_secs(365 * 86_400));
+    let every = |missed| case(spec(Every::new(Duration::from_millis(1)).into(), missed), from, now);
+    let day = Duration::from_secs(86_400);
+    for (missed, created) in [
+        (Missed::Skip, 1),
+        (Missed::Latest { max_age: day }, 1),
+        (Missed::Earliest, 1),
+        (Missed::All { max_count: 3, max_age: day, overflow: punctual_task::series::Overflow::SkipOldest }, 1),
+    ] {
+        let got = sweep(&every(missed), 500);
+        assert!(got.passes <= 30, "{missed:?}: {} passes", got.passes);
+        assert_eq!(got.settled.created.len(), created, "{missed:?}");
+        assert!(got.losses.iter().any(|loss| !loss.exact), "{missed:?}");
+        let first = got.losses.first().unwrap();
+        let skipped = u64::from(missed == Missed::Earliest);
+        assert_eq!(first.from, from.after(Duration::from_millis(1 + skipped)), "{missed:?}");
+    }
+}
+
+/// Below the bound every lost slot is counted: a week of a minutely job is 10,080 of them in one pass after another.
+#[test]
+fn a_week_of_minutes_is_counted_exactly() {
+    let from = Timestamp::from_secs(1_772_323_200);
+    let now = from.after(Duration::from_secs(7 * 86_400 + 30));
+    let got = sweep(&case(spec(Cron::parse("* * * * *").unwrap().into(), Missed::default()), from, now), 500);
+    assert_eq!(got.losses.iter().map(|loss| loss.count).sum::<u64>(), 10_079);
+    assert!(got.losses.iter().all(|loss| loss.exact && loss.reason == LossReason::Policy));
+    assert_eq!(got.settled.created.len(), 1);
+    assert_eq!(got.passes, 10_080u32.div_ceil(WALK_MAX));
+}
+
+/// A clock that went back, or a cursor that lies ahead, decides nothing and changes nothing.
+#[test]
+fn before_the_cursor_nothing_happens() {
+    let from = Timestamp::from_secs(1_772_323_200);
+    for back in [0, 1, 86_400 * 400] {
+        let now = from.before(Duration::from_secs(back));
+        let got = sweep(&case(spec(Every::new(Duration::from_secs(60)).into(), Missed::default()), from, now), 500);
+        assert_eq!(got.passes, 1);
+        assert!(got.losses.is_empty() && got.settled.created.is_empty());
+    }
+}

@@ -1,0 +1,201 @@
+//! The store suite: what every [`Store`](punctual_task::Store) must do, one named test a scenario.
+//!
+//! A store's crate runs all of it with one line in its integration tests, and that defines "done":
+//!
+//! ```ignore
+//! punctual_testkit::store_suite!(mem, |clock| {
+//!     let store = Arc::new(MemStore::new(clock));
+//!     let same = Arc::clone(&store);
+//!     Opened::new(store, move |schedule, cursor| { same.rewind(schedule, cursor); })
+//! });
+//! ```
+//!
+//! The closure gets an `Arc<dyn Clock>` that stands still until the scenario moves it, runs inside a runtime's context
+//! but outside of its tasks (it may block on the runtime's handle), and opens an empty store. Scenarios `b01` to `b27` are the
+//! materialisation's; what needs a process to be killed (`b15`) is a test of the store's own crate.
+
+#![expect(clippy::unwrap_used, reason = "a scenario is a test and fails by panicking")]
+
+mod claims;
+mod commands;
+mod declarations;
+mod keys;
+mod queries;
+mod stand;
+mod sweeps;
+mod tasks;
+mod upkeep;
+mod windows;
+mod workers;
+
+pub use claims::*;
+pub use commands::*;
+pub use declarations::*;
+pub use keys::*;
+pub use queries::*;
+pub use stand::*;
+pub use sweeps::*;
+pub use tasks::*;
+pub use upkeep::*;
+pub use windows::*;
+pub use workers::*;
+
+use crate::VirtualClock;
+use punctual_clock::Clock;
+use std::sync::Arc;
+
+/// Runs one scenario on a fresh store.
+///
+/// # Panics
+/// If the store does not do what the scenario says.
+pub fn run<S, Fut>(open: impl FnOnce(Arc<dyn Clock>) -> Opened, scenario: S)
+where
+    S: FnOnce(Stand) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let clock = Arc::new(VirtualClock::starting_at(START));
+    let stand = {
+        let _context = runtime.enter();
+        Stand::new(open(Arc::clone(&clock) as Arc<dyn Clock>), clock)
+    };
+    runtime.block_on(scenario(stand));
+}
+
+/// Writes the whole suite as a module of tests named after the store; see [`store_suite`](mod@crate::store_suite).
+#[macro_export]
+macro_rules! store_suite {
+    ($module:ident, $open:expr) => {
+        mod $module {
+            //! The store suite.
+
+            use super::*;
+
+            $crate::store_suite_tests! {
+                $open;
+                b01_free_slots_are_created_in_order
+                b01_a_window_creates_its_slots_in_order
+                b02_a_taken_slot_exists_and_the_rest_are_created
+                b03_grants_pass_over_taken_slots
+                b04_another_version_writes_nothing
+                b05_a_moved_cursor_writes_nothing
+                b06_inactive_schedules_get_no_child
+                b07_an_ended_schedule_matches_no_expectation
+                b08_a_cancelled_schedule_has_no_live_child
+                b08_a_cancel_races_the_write
+                b09_two_writers_of_one_window_make_one_row_a_slot
+                b09_sweeps_at_once_make_one_row_a_slot
+                b10_overlapping_windows_unite
+                b11_the_budget_ends_the_series_in_the_same_commit
+                b12_a_conflict_does_not_end_the_series_early
+                b13_until_is_exclusive_and_ends_once
+                b14_a_failure_inside_a_window_writes_nothing
+                b17_windows_over_a_chunk_are_consistent
+                b22_capacity_is_exact
+                b27_a_lost_reply_is_read_again
+                a_gap_in_a_window_is_recorded
+                b16_what_was_committed_runs
+                b18_a_long_served_stretch_is_linear
+                b19_a_stretch_over_the_bound_starves_nobody
+                b20_rows_are_those_of_the_one_by_one_path
+                b21_pruned_slots_never_come_back
+                b23_one_by_one_ends_in_the_same_state
+                b24_a_small_budget_starves_nobody
+                b25_losses_and_run_numbers_are_right_after_a_walk
+                b26_a_clock_that_goes_back_does_nothing
+                the_newest_missed_slot_runs_by_default
+                a_full_schedule_neither_spins_nor_waits
+                overlap_skip_loses_what_does_not_fit
+                overlap_cancel_replaces_the_running_one
+                overlap_allow_creates_all
+                too_many_missed_slots_halt
+                a_small_window_says_that_more_is_due
+                a_pause_holds_until_resumed
+                a_resume_decides_what_the_pause_left
+                a_halt_needs_an_operators_word
+                a_long_backlog_is_given_up_at_once
+                a_trigger_runs_beside_the_slots
+                a_trigger_needs_a_fresh_id
+                triggers_by_state
+                an_edited_rule_begins_an_era
+                eras_do_not_meet
+                other_edits_keep_the_backlog
+                an_edit_is_a_compare_and_swap
+                an_edit_can_revive_what_ended
+                a_cancelled_schedule_stays_cancelled
+                wrong_commands_are_refused
+                a_new_schedule_begins_after_now
+                the_same_declaration_changes_nothing
+                an_older_build_undoes_nothing
+                a_declaration_undoes_no_operators_act
+                a_declaration_may_come_too_late
+                wrong_declarations_are_refused
+                declarations_at_once_create_once
+                schedules_are_listed_by_name
+                losses_are_listed_newest_first
+                a_batch_is_written_in_one_request
+                a_batch_is_all_or_none
+                a_resent_batch_is_recognised
+                limits_are_named
+                tasks_wait_until_they_are_due
+                a_waiting_task_is_cancelled_at_once
+                a_running_task_is_asked_to_stop
+                ended_tasks_can_be_retried
+                a_retried_occurrence_is_live_again
+                ids_are_drawn_once
+                the_database_has_the_clock
+                claims_follow_due_time_then_id
+                a_claim_tells_all_that_a_worker_needs
+                levels_age
+                claims_keep_to_queue_and_method
+                a_paused_queue_gives_nothing
+                claims_at_once_share_nothing
+                a_finish_records_the_attempt
+                a_retry_waits_on_the_row
+                finishes_are_idempotent
+                wrong_finishes_are_refused
+                a_taken_key_keeps_its_holder
+                a_rejecting_key_refuses_the_batch
+                keys_meet_in_their_scope
+                keys_are_held_as_long_as_they_say
+                keys_are_deduplicated_in_a_batch
+                a_key_has_one_winner
+                a_retry_needs_its_key
+                each_registration_draws_a_fence
+                a_late_renewal_succeeds_unless_marked_dead
+                a_dead_worker_is_fenced
+                orphans_come_back_as_suspects
+                suspects_come_alone
+                the_third_loss_fails_a_task
+                a_cancel_survives_its_worker
+                handed_back_tasks_wait_as_before
+                a_retired_worker_leaves_nothing
+                rescues_at_once_requeue_once
+                a_finish_races_the_rescue
+                tasks_are_listed_page_by_page
+                filters_restrict
+                queues_show_what_they_hold
+                retention_goes_by_end_and_age
+                a_pruned_task_is_gone
+                a_retried_task_ages_anew
+            }
+        }
+    };
+}
+
+/// One test for each named scenario.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! store_suite_tests {
+    ($open:expr; $($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                $crate::store_suite::run($open, $crate::store_suite::$name);
+            }
+        )*
+    };
+}
+
+#[cfg(test)]
+mod tests;
