@@ -343,6 +343,8 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         let paused = self.role.must_pause(&mut session);
         let held = self.held_until.is_some();
         let go_on = session.closure().is_some()
+            // The write took a part only: the transport says by a refusal, not by that, when it is to be asked again.
+            || !stalled && !self.batch.is_empty()
             || !stalled && !held && (session.outbox().has_output() || session.is_finished())
             || self.liveness.is_paused() && !paused;
         let due = session.due_at().min(self.held_until.unwrap_or(Instant::FAR));

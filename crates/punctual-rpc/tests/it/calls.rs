@@ -1,18 +1,10 @@
 //! Plain calls over every transport.
 
-use crate::support::Site;
+use crate::support::{Site, over_every_transport};
 use crate::support::probe::Declined;
 use crate::support::site::Kind;
 use bytes::Bytes;
 use punctual_rpc::{CallError, CallOptions, Code, HealthStatus};
-
-macro_rules! over_every_transport {
-    ($($(#[$doc:meta])* $name:ident;)*) => {
-        mod tcp { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Tcp).await } )* }
-        mod unix { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Unix).await } )* }
-        mod inproc { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Inproc).await } )* }
-    };
-}
 
 over_every_transport! {
     /// A call's result and its typed error come back, whatever the codec.

@@ -1,4 +1,5 @@
-//! The runtime from both ends: a real server, a real channel, every transport.
+//! The runtime from both ends: a real server, a real channel, every transport; or one end and the test's own frames.
 
 mod calls;
+mod scenarios;
 mod support;

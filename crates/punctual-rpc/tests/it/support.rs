@@ -1,7 +1,30 @@
-//! What the tests share: a service written by hand as the macro writes it, and a server for each transport.
+//! What the tests share: a service written by hand as the macro writes it, a server for each transport, and a server's end
+//! played by the test.
 
+pub(crate) mod clock;
 pub(crate) mod probe;
 pub(crate) mod site;
+pub(crate) mod wire;
 
-pub(crate) use probe::{Probe, ProbeClient};
 pub(crate) use site::Site;
+
+/// Makes one test of each function for each built-in transport. `paused` stops tokio's time.
+macro_rules! over_every_transport {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        mod tcp { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Tcp).await } )* }
+        mod unix { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Unix).await } )* }
+        mod inproc { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Inproc).await } )* }
+    };
+    (paused: $($(#[$doc:meta])* $name:ident;)*) => {
+        mod tcp {
+            $($(#[$doc])* #[tokio::test(start_paused = true)] async fn $name() { super::$name(super::Kind::Tcp).await } )*
+        }
+        mod unix {
+            $($(#[$doc])* #[tokio::test(start_paused = true)] async fn $name() { super::$name(super::Kind::Unix).await } )*
+        }
+        mod inproc {
+            $($(#[$doc])* #[tokio::test(start_paused = true)] async fn $name() { super::$name(super::Kind::Inproc).await } )*
+        }
+    };
+}
+pub(crate) use over_every_transport;

@@ -77,6 +77,25 @@ impl Schema for Raw {
     });
 }
 
+/// Arguments whose encoding takes time: it runs `during` before it writes anything.
+#[derive(Clone)]
+pub(crate) struct Tick {
+    pub(crate) during: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Serialize for Tick {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.during)();
+        serializer.serialize_u64(1)
+    }
+}
+
+impl Args for Tick {}
+
+impl Schema for Tick {
+    const TYPE: &'static Type = &Type::U64;
+}
+
 const STATUS: &Type = &Type::Status;
 
 pub(crate) static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new(
@@ -93,11 +112,15 @@ pub(crate) static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new(
         MethodDescriptor::oneway("Probe/bulk_note", Raw::TYPE),
         MethodDescriptor::unary("Probe/quick", Nothing::TYPE, &Type::U64, STATUS).timeout(Duration::from_secs(2)),
         MethodDescriptor::unary("Probe/unserved", Nothing::TYPE, &Type::Unit, STATUS),
+        MethodDescriptor::oneway("Probe/hold", Raw::TYPE),
+        MethodDescriptor::unary("Probe/tick", Tick::TYPE, &Type::U64, STATUS),
+        MethodDescriptor::oneway("Probe/tick_note", Tick::TYPE),
+        MethodDescriptor::unary("Probe/published", Nothing::TYPE, &Type::U64, STATUS),
     ],
 );
 
 /// What the handlers did, for the tests to look at.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Ledger {
     /// Bodies of `note`, in order of their handlers' start.
     pub(crate) notes: Mutex<Vec<String>>,
@@ -111,6 +134,20 @@ pub(crate) struct Ledger {
     /// Open to let `wait` go on.
     pub(crate) gate: watch::Sender<bool>,
     pub(crate) changed: Notify,
+    /// Run while the result of `published` is encoded.
+    pub(crate) on_publish: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+/// A result whose encoding the test watches.
+pub(crate) struct Published(Arc<Ledger>);
+
+impl Serialize for Published {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Some(watch) = &*self.0.on_publish.lock().unwrap() {
+            watch();
+        }
+        serializer.serialize_u64(1)
+    }
 }
 
 impl Ledger {
@@ -136,7 +173,7 @@ impl Ledger {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Probe {
     pub(crate) ledger: Arc<Ledger>,
 }
@@ -217,6 +254,12 @@ impl Service for Probe {
             5 => call.unary(|_: Nothing| async { Err::<(), Status>(panic_on_purpose()) }),
             6 | 8 => call.unary(|_: Nothing| Probe::budget()),
             7 => call.oneway(move |args: Raw| probe.bulk_note(args)),
+            13 => call.unary(move |_: Nothing| async move { Ok::<_, Status>(Published(probe.ledger)) }),
+            10 => call.oneway(move |_: Raw| async move {
+                let mut gate = probe.ledger.gate.subscribe();
+                // The test may be over.
+                let _ = gate.wait_for(|open| *open).await;
+            }),
             _ => call.unimplemented(),
         }
     }
@@ -270,6 +313,22 @@ impl ProbeClient {
 
     pub(crate) fn quick(&self) -> Unary<Nothing, u64, Status> {
         self.channel.unary(&DESCRIPTOR, 8, Nothing {})
+    }
+
+    pub(crate) fn hold(&self, data: impl Into<Bytes>) -> OneWay<Raw> {
+        self.channel.oneway(&DESCRIPTOR, 10, Raw { data: data.into() })
+    }
+
+    pub(crate) fn tick(&self, during: impl Fn() + Send + Sync + 'static) -> Unary<Tick, u64, Status> {
+        self.channel.unary(&DESCRIPTOR, 11, Tick { during: Arc::new(during) })
+    }
+
+    pub(crate) fn tick_note(&self, during: impl Fn() + Send + Sync + 'static) -> OneWay<Tick> {
+        self.channel.oneway(&DESCRIPTOR, 12, Tick { during: Arc::new(during) })
+    }
+
+    pub(crate) fn published(&self) -> Unary<Nothing, u64, Status> {
+        self.channel.unary(&DESCRIPTOR, 13, Nothing {})
     }
 
     pub(crate) fn unserved(&self) -> Unary<Nothing, (), Status> {

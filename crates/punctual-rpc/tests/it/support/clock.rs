@@ -1,0 +1,27 @@
+//! Channels and servers under clocks that a test owns.
+
+use punctual_clock::{Clock, Timestamp};
+use punctual_rpc::{ChannelConfig, ServerConfig};
+use punctual_testkit::{TokioClock, VirtualClock};
+use std::sync::Arc;
+
+pub(crate) fn virtual_clock() -> Arc<VirtualClock> {
+    Arc::new(VirtualClock::starting_at(Timestamp::EPOCH))
+}
+
+/// A clock that follows tokio's paused time.
+pub(crate) fn tokio_clock() -> Arc<TokioClock> {
+    Arc::new(TokioClock::starting_at(Timestamp::EPOCH))
+}
+
+pub(crate) fn channel_under(clock: Arc<dyn Clock>) -> ChannelConfig {
+    let mut config = ChannelConfig::default();
+    config.clock = clock;
+    config
+}
+
+pub(crate) fn server_under(clock: Arc<dyn Clock>) -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.clock = clock;
+    config
+}
