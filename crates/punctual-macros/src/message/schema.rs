@@ -17,18 +17,17 @@ pub(super) fn expand(punctual: &Path, input: &DeriveInput, errors: &mut Errors) 
     let ident = &input.ident;
     let name = ident.unraw().to_string();
     let text = docs::text_of(&input.attrs);
-    let shape = match &input.data {
+    let ty = match &input.data {
+        Data::Struct(data) if options.transparent => transparent(&private, &data.fields, errors),
         Data::Struct(data) => {
-            let fields = if options.transparent {
-                transparent(&private, &data.fields, errors)
-            } else {
-                fields(&private, &data.fields, options.rename_all, options.default, errors)
-            };
-            quote! { Struct(&#private::StructType { name: #name, docs: #text, fields: #fields }) }
+            let fields = fields(&private, &data.fields, options.rename_all, options.default, errors);
+            quote! { &#private::Type::Struct(&#private::StructType { name: #name, docs: #text, fields: #fields }) }
         }
         Data::Enum(data) => {
             let variants = variants(&private, data, &options, errors);
-            quote! { Enum(&#private::EnumType { name: #name, docs: #text, variants: &[#(#variants),*] }) }
+            quote! {
+                &#private::Type::Enum(&#private::EnumType { name: #name, docs: #text, variants: &[#(#variants),*] })
+            }
         }
         Data::Union(_) => return TokenStream::new(),
     };
@@ -36,7 +35,7 @@ pub(super) fn expand(punctual: &Path, input: &DeriveInput, errors: &mut Errors) 
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     quote! {
         impl #impl_generics #private::Schema for #ident #ty_generics #where_clause {
-            const TYPE: &'static #private::Type = &#private::Type::#shape;
+            const TYPE: &'static #private::Type = #ty;
         }
     }
 }
@@ -131,14 +130,14 @@ fn refuse_condition(attributes: &[Attribute], errors: &mut Errors) {
     }
 }
 
+/// A transparent structure is not there on the wire: its field is.
 fn transparent(private: &TokenStream, fields: &Fields, errors: &mut Errors) -> TokenStream {
     let mut types = Vec::new();
     for field in fields {
         types.extend(unnamed(private, field, errors));
     }
-    // Serde itself refuses any other number, with its own message.
-    let only = types.first();
-    quote! { #private::Fields::Newtype(#only) }
+    // Serde itself refuses any other number of fields, with its own message.
+    types.into_iter().next().unwrap_or_else(|| quote! { &#private::Type::Unit })
 }
 
 fn schema_of(private: &TokenStream, ty: &Type) -> TokenStream {

@@ -131,6 +131,7 @@ fn refusals_name_what_to_do() {
         (quote! { async fn f(&self); }, "#[rpc(oneway)]"),
         (quote! { async fn f(&self) -> u64; }, "returns `Result<T, E>`"),
         (quote! { async fn f(&self) -> (); }, "returns `Result<T, E>`"),
+        (quote! { async fn f(&self) -> Receipt; }, "whose name ends in `Result`"),
         (quote! { async fn f<T>(&self, a: T) -> Result<(), E>; }, "cannot be generic"),
         (quote! { async fn f<'a>(&self) -> Result<(), E>; }, "cannot be generic"),
         (quote! { async fn f(&self) -> Result<(), E> where u8: Copy; }, "no `where` clause"),

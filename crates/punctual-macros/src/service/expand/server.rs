@@ -43,7 +43,7 @@ pub(super) fn expand(service: &Service) -> TokenStream {
                 &#module::DESCRIPTOR
             }
 
-            fn dispatch(&self, method: usize, call: #punctual::rpc::Inbound) {
+            fn dispatch(&self, method: usize, call: #punctual::rpc::Inbound<'_>) {
                 let inner = ::std::sync::Arc::clone(&self.inner);
                 match method {
                     #(#arms)*

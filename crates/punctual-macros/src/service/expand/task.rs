@@ -58,7 +58,7 @@ pub(super) fn expand(service: &Service) -> Option<TokenStream> {
                     let inner = ::std::sync::Arc::clone(&self.inner);
                     match method {
                         #(#arms)*
-                        unknown => #punctual::__private::unknown_method(unknown),
+                        unknown => #punctual::__private::task::unknown_method(unknown),
                     }
                 }
             }
