@@ -62,7 +62,7 @@ pub(crate) fn claim(session: &mut Session, worker: WorkerId, request: &ClaimRequ
     workers::check_alive(&session.db, worker)?;
     let now = session.now();
     let groups = groups(session, request)?;
-    let (taken, touched) = take(&session.db, &groups, now, request.limit.clamp(1, CLAIM_MAX))?;
+    let (taken, touched) = take(&session.db, &groups, now, request.limit.min(CLAIM_MAX))?;
     let next_due = next_due(&session.db, &groups, &touched)?;
     let tasks = bodies(session, worker, now, taken)?;
     Ok(ClaimBatch { tasks, next_due: next_due.map(Timestamp::from_micros) })
@@ -124,6 +124,9 @@ struct Taken {
 
 /// Takes the first due tasks of the level whose turn it is out of `ready`. Gives them, and the groups that they came from.
 fn take(db: &Db, groups: &[Group], now: Timestamp, limit: u32) -> Done<(Vec<Taken>, BTreeSet<(u32, i64)>)> {
+    if limit == 0 {
+        return Ok(Default::default());
+    }
     let due = groups.iter().filter(|group| group.head.0 <= now.as_micros());
     let Some(level) = due.clone().min_by_key(|group| group.aged()).map(Group::level) else {
         return Ok(Default::default());

@@ -29,6 +29,7 @@ mod queues;
 mod reader;
 mod retention;
 mod schedules;
+mod sequence;
 mod session;
 mod store;
 mod tasks;

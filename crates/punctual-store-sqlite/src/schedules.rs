@@ -13,7 +13,7 @@ use crate::definitions::{self, Definition, Definitions};
 use crate::ends::Ends;
 use crate::errors::{Done, Fault};
 use crate::session::Session;
-use crate::tasks::{ADD_READY, next_id};
+use crate::tasks::ADD_READY;
 use punctual_clock::Timestamp;
 use punctual_task::planner::{Change, Grant, Snapshot, Walk};
 use punctual_task::schedule::{CompiledRule, Slot, SlotKey};
@@ -184,7 +184,7 @@ fn create(
     if grants.is_empty() {
         return Ok(Vec::new());
     }
-    let Session { db, names, ids, .. } = session;
+    let Session { db, names, sequence, .. } = session;
     let lane = names.lane(db, &spec.queue, &spec.method)?;
     let mut add = db.sql(ADD_OCCURRENCE)?;
     let mut add_ready = db.sql(ADD_READY)?;
@@ -192,8 +192,11 @@ fn create(
     let mut created = Vec::with_capacity(grants.len());
     for grant in grants {
         let id = match grant.id {
-            Some(id) => id,
-            None => next_id(db, ids)?,
+            Some(id) => {
+                sequence.pass(db, id.0)?;
+                id
+            }
+            None => TaskId(sequence.draw(db, 1)?),
         };
         let due = grant.due.max(now).as_micros();
         add.execute(params![

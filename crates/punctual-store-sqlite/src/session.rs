@@ -9,8 +9,9 @@ use crate::leases::BootTime;
 use crate::location::Location;
 use crate::migrations;
 use crate::names::Names;
+use crate::sequence::Sequence;
 use punctual_clock::Timestamp;
-use punctual_task::{IdBlock, StoreError};
+use punctual_task::StoreError;
 
 /// The writer's state. Everything remembered is what the tables hold as of this transaction: a commit of another process
 /// shows in `PRAGMA data_version`, and a rollback of ours forgets all.
@@ -20,8 +21,7 @@ pub(crate) struct Session {
     pub(crate) names: Names,
     pub(crate) holdings: Holdings,
     pub(crate) definitions: Definitions,
-    /// Drawn for occurrences and not yet given out.
-    pub(crate) ids: IdBlock,
+    pub(crate) sequence: Sequence,
     pub(crate) location: Location,
     config: SqliteConfig,
     data_version: Option<i64>,
@@ -38,7 +38,7 @@ impl Session {
             names: Names::default(),
             holdings: Holdings::default(),
             definitions: Definitions::default(),
-            ids: IdBlock::new(0, 0),
+            sequence: Sequence::default(),
             location,
             config,
             data_version: None,
@@ -73,6 +73,7 @@ impl Session {
         let version: i64 = self.db.sql("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.data_version != Some(version) {
             self.holdings = Holdings::default();
+            self.sequence = Sequence::default();
             self.names.refresh(&self.db)?;
             self.data_version = Some(version);
         }
@@ -101,7 +102,10 @@ impl Session {
     /// Runs one member of a group so that its failure undoes its own writes only.
     pub(crate) fn step<T>(&mut self, work: impl FnOnce(&mut Session) -> Done<T>) -> Done<T> {
         self.db.sql("SAVEPOINT step")?.execute([])?;
-        let outcome = work(self);
+        let outcome = work(self).and_then(|value| {
+            self.sequence.flush(&self.db)?;
+            Ok(value)
+        });
         if outcome.is_ok() {
             self.db.sql("RELEASE step")?.execute([])?;
         } else if self.in_transaction() {
@@ -125,7 +129,7 @@ impl Session {
         self.names = Names::default();
         self.holdings = Holdings::default();
         self.definitions = Definitions::default();
-        self.ids = IdBlock::new(0, 0);
+        self.sequence = Sequence::default();
         self.data_version = None;
     }
 }

@@ -21,11 +21,8 @@ pub(crate) const INLINE_BYTES_MAX: usize = 1024;
 pub const ENQUEUE_TASKS_MAX: usize = 100_000;
 /// How many bytes of arguments one enqueue may write, for the same reason.
 pub const ENQUEUE_BYTES_MAX: usize = 256 << 20;
-/// How many ids are drawn at once for occurrences.
-const BLOCK: u32 = 1000;
 
 const DRAW: &str = "UPDATE sequence SET next = next + ?2 WHERE name = ?1 RETURNING next - ?2";
-const PASS: &str = "UPDATE sequence SET next = ?1 + 1 WHERE name = 'task' AND next <= ?1";
 const ADD: &str = "INSERT INTO task (id, lane, lvl, created, due, schema, args, options, unique_key)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING";
 const ADD_BODY: &str = "INSERT INTO task_body (id, args) VALUES (?1, ?2)";
@@ -42,15 +39,8 @@ pub(crate) fn draw(db: &Db, kind: &str, count: u32) -> Done<i64> {
 
 /// Draws task ids.
 pub(crate) fn draw_ids(session: &mut Session, count: u32) -> Done<IdBlock> {
-    Ok(IdBlock::new(draw(&session.db, "task", count)?, count))
-}
-
-/// The next id for an occurrence that came without one.
-pub(crate) fn next_id(db: &Db, ids: &mut IdBlock) -> Done<TaskId> {
-    if ids.left() == 0 {
-        *ids = IdBlock::new(draw(db, "task", BLOCK)?, BLOCK);
-    }
-    ids.take().ok_or_else(|| Fault::bug("a fresh block of ids is empty"))
+    let Session { db, sequence, .. } = session;
+    Ok(IdBlock::new(sequence.draw(db, count)?, count))
 }
 
 /// Checks every limit before the tasks are queued with others.
@@ -73,7 +63,7 @@ pub(crate) fn check(tasks: &[NewTask]) -> Result<(), StoreError> {
 /// Writes tasks.
 pub(crate) fn enqueue(session: &mut Session, tasks: &[NewTask]) -> Done<Vec<Enqueued>> {
     let now = session.now();
-    let Session { db, names, definitions, .. } = session;
+    let Session { db, names, definitions, sequence, .. } = session;
     let mut add = db.sql(ADD)?;
     let mut add_ready = db.sql(ADD_READY)?;
     let mut given = Vec::with_capacity(tasks.len());
@@ -128,15 +118,9 @@ pub(crate) fn enqueue(session: &mut Session, tasks: &[NewTask]) -> Done<Vec<Enqu
     }
     // Ids that were not drawn here (a restored export, a test) must not be drawn later.
     if let Some(last) = tasks.iter().map(|task| task.id.0).max() {
-        pass_id(db, last)?;
+        sequence.pass(db, last)?;
     }
     Ok(given)
-}
-
-/// Never draws this id, nor one below it.
-pub(crate) fn pass_id(db: &Db, id: i64) -> Done<()> {
-    db.sql(PASS)?.execute(params![id])?;
-    Ok(())
 }
 
 /// Whether the task is there already. With the same content it is the resend of a write whose reply was lost; with other

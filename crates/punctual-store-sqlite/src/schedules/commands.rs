@@ -75,10 +75,7 @@ pub(crate) fn steer(session: &mut Session, name: &str, command: &ScheduleCommand
     let walk = Walk::for_command(&snapshot, command, now);
     let taken = taken(db, &locked.position, &walk)?;
     let plan = decide_command(&snapshot, command, &walk, &taken, live(db, id)?)?;
-    let created = write(session, &locked, &plan.change, now)?;
-    if let Some(last) = created.last() {
-        tasks::pass_id(&session.db, last.0)?;
-    }
+    write(session, &locked, &plan.change, now)?;
     Ok(plan.answer)
 }
 

@@ -1,0 +1,6 @@
+//! The SQLite store as its users see it.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod differential;
+mod stand;
+mod suite;

@@ -1,0 +1,33 @@
+//! The store suite over a file and in memory.
+
+use crate::stand::config;
+use punctual_clock::Clock;
+use punctual_store_sqlite::SqliteStore;
+use punctual_task::schedule::Slot;
+use punctual_testkit::store_suite::Opened;
+use rusqlite::{Connection, params};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const REWIND: &str = "UPDATE position SET state = 0, rev = rev + 1, cursor_slot = ?2, cursor_at = ?3, cursor_gap = ?4,
+    wake = ?3 WHERE id = (SELECT id FROM schedule WHERE name = ?1)";
+
+fn open(clock: Arc<dyn Clock>) -> Opened {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("suite.db");
+    let store =
+        tokio::runtime::Handle::current().block_on(SqliteStore::open(path.to_str().unwrap(), config(clock))).unwrap();
+    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&path, schedule, cursor)).keeping(dir)
+}
+
+/// Written beside the store, as a restore or an operator with a shell does: what the store remembers must not hide it.
+fn rewind(path: &Path, schedule: &str, cursor: Slot) {
+    let changed = Connection::open(path)
+        .unwrap()
+        .execute(REWIND, params![schedule, cursor.key.as_raw(), cursor.at.as_micros(), cursor.gap])
+        .unwrap();
+    assert_eq!(changed, 1, "{schedule}");
+}
+
+punctual_testkit::store_suite!(sqlite, open);
