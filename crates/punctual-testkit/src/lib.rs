@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod faulty_store;
+pub mod store_model;
 pub mod store_suite;
 
 pub use clock::{CountingClock, TokioClock, VirtualClock};

@@ -112,6 +112,7 @@ macro_rules! store_suite {
                 a_small_window_says_that_more_is_due
                 a_pause_holds_until_resumed
                 a_resume_decides_what_the_pause_left
+                a_resume_never_goes_back
                 a_halt_needs_an_operators_word
                 a_long_backlog_is_given_up_at_once
                 a_trigger_runs_beside_the_slots

@@ -135,7 +135,6 @@ impl State {
         };
         self.queues.entry(task.queue.clone()).or_insert(false);
         self.waiting.insert((task.level, due, task.id));
-        self.next_task = self.next_task.max(task.id.0.saturating_add(1));
         let row = TaskRow {
             method: task.method,
             queue: task.queue,

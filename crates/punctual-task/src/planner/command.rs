@@ -142,7 +142,7 @@ fn resume(snapshot: &Snapshot<'_>, how: Resume, walk: &Walk, taken: &[SlotKey]) 
         Resume::All => position.kept_to = Some(walk.now),
         Resume::FromNow | Resume::Last(0) => {
             lose(snapshot, walk, taken, reason, None, &mut losses).map_err(broken)?;
-            position.cursor = snapshot.rule.next_after(walk.now).map_err(broken)?;
+            position.cursor = after_due(snapshot, walk).map_err(broken)?;
         }
         Resume::Last(count) => {
             if count > ScheduleSpec::CATCH_UP_MAX {
@@ -163,7 +163,7 @@ fn resume(snapshot: &Snapshot<'_>, how: Resume, walk: &Walk, taken: &[SlotKey]) 
                     position.cursor = Some(first);
                     position.kept_to = Some(walk.now);
                 }
-                None => position.cursor = snapshot.rule.next_after(walk.now).map_err(broken)?,
+                None => position.cursor = after_due(snapshot, walk).map_err(broken)?,
             }
         }
     }
@@ -177,6 +177,15 @@ fn resume(snapshot: &Snapshot<'_>, how: Resume, walk: &Walk, taken: &[SlotKey]) 
     let mut plan = applied(snapshot, position);
     plan.change.losses = losses.into_ranges();
     Ok(plan)
+}
+
+/// The first slot after all that are due. A cursor that lies ahead, since the clock went back, stays: what lies before it is
+/// decided.
+fn after_due(snapshot: &Snapshot<'_>, walk: &Walk) -> Result<Option<Slot>, RuleError> {
+    match snapshot.position.cursor {
+        Some(cursor) if cursor.at > walk.now => Ok(Some(cursor)),
+        _ => snapshot.rule.next_after(walk.now),
+    }
 }
 
 const TICK: Duration = Duration::from_micros(1);

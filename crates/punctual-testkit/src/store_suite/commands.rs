@@ -74,6 +74,22 @@ pub async fn a_resume_decides_what_the_pause_left(stand: Stand) {
     }
 }
 
+/// A clock that went back while a schedule was paused brings nothing back: no resume moves the cursor to decided slots.
+pub async fn a_resume_never_goes_back(stand: Stand) {
+    for how in [Resume::ByPolicy, Resume::FromNow, Resume::Last(5), Resume::All] {
+        let name = format!("{how:?}");
+        stand.declare(minutely(&name)).await;
+        stand.clock.set_wall(at(300));
+        stand.sweep_all(500).await;
+        stand.steer(&name, pause("")).await.unwrap();
+        stand.clock.set_wall(at(100));
+        stand.steer(&name, resume(how)).await.unwrap();
+        let view = stand.view(&name).await;
+        assert_eq!((view.position.cursor.unwrap().at, view.lost.len()), (at(360), 0), "{name}");
+        stand.clock.set_wall(START);
+    }
+}
+
 /// A halt is left only by saying what becomes of the backlog; what is given up counts as over the cap.
 pub async fn a_halt_needs_an_operators_word(stand: Stand) {
     for name in ["now", "last", "all"] {

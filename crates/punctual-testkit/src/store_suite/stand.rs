@@ -55,6 +55,11 @@ impl Opened {
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
+
+    /// Sets a schedule's cursor back; see [`Rewind`].
+    pub fn rewind(&self, schedule: &str, cursor: Slot) {
+        (self.rewind)(schedule, cursor);
+    }
 }
 
 impl fmt::Debug for Opened {
@@ -120,7 +125,7 @@ impl Stand {
 
     /// Sets a schedule's cursor back; see [`Rewind`].
     pub fn rewind(&self, schedule: &str, cursor: Slot) {
-        (self.opened.rewind)(schedule, cursor);
+        self.opened.rewind(schedule, cursor);
     }
 
     // Tasks.
