@@ -70,7 +70,7 @@ impl Grid {
                 EVERY_MAX.as_secs() / 86_400
             )));
         }
-        if step.subsec_nanos() % 1_000 != 0 {
+        if !step.subsec_nanos().is_multiple_of(1_000) {
             return Err(RuleError::out_of_range(format!(
                 "an interval of {step:?} is finer than a microsecond; give whole microseconds"
             )));

@@ -37,6 +37,7 @@ impl Names {
 
 /// The program that a command comes down to, with its first argument if that is a path.
 fn name(command: &str) -> String {
+    let command = without_substitutions(command);
     let program = command
         .split([';', '|', '&', '{', '}', '(', ')', '\n'])
         .map(words)
@@ -65,6 +66,23 @@ fn words(simple: &str) -> impl Iterator<Item = &str> {
     let beside = words.peek().is_some_and(|word| BESIDE.contains(word));
     // Redirections end what says anything about the command.
     words.filter(move |_| !beside).take_while(|word| !word.starts_with(['>', '<']) && !word.starts_with("2>"))
+}
+
+/// A command without what the shell would fill in by running `$(..)`: that is not what the entry is about.
+fn without_substitutions(command: &str) -> String {
+    let mut out = String::with_capacity(command.len());
+    let mut depth = 0_usize;
+    let mut before = ' ';
+    for c in command.chars() {
+        match c {
+            '(' if depth > 0 || before == '$' => depth += 1,
+            ')' if depth > 0 => depth -= 1,
+            _ if depth == 0 => out.push(c),
+            _ => {}
+        }
+        before = c;
+    }
+    out
 }
 
 /// Lower-case letters, digits and single dashes.

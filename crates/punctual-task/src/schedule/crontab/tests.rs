@@ -173,6 +173,7 @@ fn suggested_names_are_unique_and_say_something() {
         ("test -e /run/s || MODE=1 /usr/lib/fs/scrub_all_cron", "scrub-all-cron"),
         ("command -v sa1 > /dev/null && sa1 1 1", "sa1"),
         ("nice -n 19 ionice -c 3 /opt/index.sh /srv/docs/ 2>&1", "index-sh-docs"),
+        ("if [ -x /sbin/check ] && [ $(date +%d) -le 7 ]; then /sbin/check --all; fi", "check"),
         ("###", "cron-job"),
         ("über", "ber"),
     ];

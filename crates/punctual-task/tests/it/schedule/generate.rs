@@ -119,12 +119,25 @@ fn field(low: i8, high: i8, name: fn(i8, bool) -> String) -> impl Strategy<Value
     })
 }
 
-/// The hours at which clocks change, more often than others.
+/// A list of single values: what keeps an expression fixed.
+fn list(low: i8, high: i8) -> impl Strategy<Value = Item> + Clone {
+    vec((low..=high, any::<bool>()), 1..=3).prop_map(|items| {
+        let text = items.iter().map(|(value, padded)| number(*value, *padded)).collect::<Vec<_>>().join(",");
+        let mut values: Vec<i8> = items.into_iter().map(|(value, _)| value).collect();
+        values.sort_unstable();
+        values.dedup();
+        (text, values)
+    })
+}
+
+/// Minutes or seconds, half of them fixed.
+fn sixtieths() -> impl Strategy<Value = Item> + Clone {
+    prop_oneof![field(0, 59, number), list(0, 59)]
+}
+
+/// Hours, half of them fixed and those at which clocks change.
 fn hours() -> impl Strategy<Value = Item> + Clone {
-    prop_oneof![
-        2 => field(0, 23, number),
-        1 => field(0, 3, number).prop_filter("only what means the same in the whole field", |(text, _)| !text.contains(['*', '/', '-'])),
-    ]
+    prop_oneof![field(0, 23, number), list(0, 3)]
 }
 
 fn dates() -> impl Strategy<Value = (String, Vec<DateItem>)> + Clone {
@@ -166,10 +179,10 @@ fn weekdays() -> impl Strategy<Value = (String, Vec<WeekdayItem>)> + Clone {
     ]
 }
 
-fn cron() -> impl Strategy<Value = (Kind, KindModel)> {
+pub(crate) fn cron() -> impl Strategy<Value = (Kind, KindModel)> {
     let months = prop_oneof![2 => Just(("*".to_owned(), (1..=12).collect())), 1 => field(1, 12, month_name)];
-    let seconds = option::weighted(0.3, field(0, 59, number));
-    (seconds, field(0, 59, number), hours(), dates(), months, weekdays(), any::<bool>()).prop_filter_map(
+    let seconds = option::weighted(0.3, sixtieths());
+    (seconds, sixtieths(), hours(), dates(), months, weekdays(), any::<bool>()).prop_filter_map(
         "can fire",
         |(seconds, minutes, hours, dates, months, weekdays, and)| {
             let mut text = [&minutes.0, &hours.0, &dates.0, &months.0, &weekdays.0].map(String::as_str).join(" ");
@@ -255,7 +268,7 @@ pub(crate) fn zones() -> impl Strategy<Value = String> {
 }
 
 /// A window of one to four days that begins up to a day and a half before a clock change from 2000 to 2040.
-fn window(zone: &TimeZone, seed: i64, lead: i64, length: i64) -> (i64, i64) {
+pub(crate) fn window(zone: &TimeZone, seed: i64, lead: i64, length: i64) -> (i64, i64) {
     let somewhen = Stamp::from_second(seed).unwrap();
     let change = zone.following(somewhen).next().map_or(somewhen, |change| change.timestamp());
     let change = if change.as_second() < 2_240_524_800 { change } else { somewhen };

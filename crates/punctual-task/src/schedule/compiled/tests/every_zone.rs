@@ -53,7 +53,7 @@ fn the_next_slot_exists_is_later_and_is_found_within_the_bound() {
         while stretch.end < end {
             changes += 1;
             let jump = (stretch.after - stretch.offset).abs();
-            for from in [-jump - 1, -1, 0, jump / 2, jump] {
+            for from in [-jump - 1, -1, 0, jump / 2, jump, -jump - 1, -1, 0, jump / 2, jump] {
                 let cron = &expressions[turn % expressions.len()];
                 let (gap, fold) = (GAPS[turn % 3], FOLDS[turn / 3 % 3]);
                 turn += 1;
