@@ -95,9 +95,29 @@ fn types_keep_their_meaning_inside_the_module() {
             }
         },
     );
-    assert_holds(&text, "pub at: super::super::Place");
-    assert_holds(&text, "pub of: Vec<super::Thing>");
+    assert_holds(&text, "pub(super) at: super::super::Place");
+    assert_holds(&text, "pub(super) of: Vec<super::Thing>");
     assert_holds(&text, "<super::Receipt as ::punctual::__private::Schema>::TYPE, <crate::Bad as");
+}
+
+/// A request is as visible as its contract, said from one level deeper: its results may be no more visible than that.
+#[test]
+fn requests_are_as_visible_as_their_contract() {
+    for (visibility, inside) in [
+        (quote! {}, "pub(super)"),
+        (quote! { pub }, "pub"),
+        (quote! { pub(crate) }, "pub(crate)"),
+        (quote! { pub(self) }, "pub(super)"),
+        (quote! { pub(super) }, "pub(in super::super)"),
+        (quote! { pub(in super::super) }, "pub(in super::super::super)"),
+        (quote! { pub(in crate::a) }, "pub(in crate::a)"),
+    ] {
+        let item = quote! { #visibility trait Api { async fn f(&self, a: u8) -> Result<(), E>; } };
+        let text = expanded(TokenStream::new(), item);
+        for item in ["struct F", "a: u8", "static DESCRIPTOR"] {
+            assert_holds(&text, &format!("{inside} {item}"));
+        }
+    }
 }
 
 /// The name on the wire and the path of the crate can be set.

@@ -6,13 +6,14 @@ use crate::service::model::{Argument, Backoff, Call, Durable, Method, Service};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::visit_mut::VisitMut;
-use syn::{Path, Token, Type};
+use syn::{Path, PathSegment, Type, Visibility, parse_quote};
 
 /// The module.
 pub(super) fn expand(service: &Service) -> TokenStream {
     let Service { punctual, ident, visibility, module, name, docs, methods, .. } = service;
     let moved = Moved::new(methods);
-    let requests = methods.iter().map(|method| request(service, method, &moved));
+    let inner = inner_visibility(visibility);
+    let requests = methods.iter().map(|method| request(service, method, &moved, &inner));
     let descriptors = methods.iter().map(|method| descriptor(service, method, &moved));
     let about = format!(" The requests of [`{ident}`], and its descriptor.");
     quote! {
@@ -24,13 +25,31 @@ pub(super) fn expand(service: &Service) -> TokenStream {
             #(#requests)*
 
             /// What the contract promises.
-            pub static DESCRIPTOR: #punctual::__private::ServiceDescriptor =
+            #inner static DESCRIPTOR: #punctual::__private::ServiceDescriptor =
                 #punctual::__private::ServiceDescriptor::new(#name, #docs, &[#(#descriptors),*]);
         }
     }
 }
 
-fn request(service: &Service, method: &Method, moved: &Moved) -> TokenStream {
+/// The trait's visibility, said from inside the module. Not simply `pub`: the result of a durable method stands in the
+/// public interface of its request, which may then be no more visible than the result.
+fn inner_visibility(visibility: &Visibility) -> Visibility {
+    match visibility {
+        Visibility::Public(_) => visibility.clone(),
+        Visibility::Inherited => parse_quote!(pub(super)),
+        Visibility::Restricted(restricted) => {
+            let mut path = (*restricted.path).clone();
+            move_down(&mut path);
+            if path.is_ident("crate") || path.is_ident("super") {
+                parse_quote!(pub(#path))
+            } else {
+                parse_quote!(pub(in #path))
+            }
+        }
+    }
+}
+
+fn request(service: &Service, method: &Method, moved: &Moved, visibility: &Visibility) -> TokenStream {
     let Service { punctual, .. } = service;
     let Method { request, arguments, full_name, docs, .. } = method;
     let conditions: Vec<_> = method.conditions().collect();
@@ -41,7 +60,7 @@ fn request(service: &Service, method: &Method, moved: &Moved) -> TokenStream {
     });
     let fields = arguments.iter().map(|Argument { ident, attributes, ty }| {
         let ty = moved.moved(ty);
-        quote! { #(#attributes)* pub #ident: #ty }
+        quote! { #(#attributes)* #visibility #ident: #ty }
     });
     let path = crate_argument(punctual);
     let raw = raw_bytes(punctual, method);
@@ -49,7 +68,7 @@ fn request(service: &Service, method: &Method, moved: &Moved) -> TokenStream {
         #(#attributes)*
         #about
         #[#punctual::message #path]
-        pub struct #request { #(#fields),* }
+        #visibility struct #request { #(#fields),* }
 
         #(#conditions)*
         impl #punctual::__private::Args for #request { #raw }
@@ -168,12 +187,26 @@ impl VisitMut for PathMover<'_> {
         if path.leading_colon.is_some() {
             return;
         }
-        let Some(first) = path.segments.first_mut() else { return };
-        let span = first.ident.span();
-        if first.ident == "self" {
-            first.ident = Ident::new("super", span);
-        } else if first.ident == "super" || self.requests.contains(&first.ident) {
-            path.segments.insert(0, syn::PathSegment::from(Ident::from(Token![super](span))));
+        let hidden = path.segments.first().is_some_and(|first| self.requests.contains(&first.ident));
+        if hidden {
+            begin_with_super(path);
+        } else {
+            move_down(path);
         }
     }
+}
+
+/// A path that begins with `self` or `super`, one level deeper; another stays.
+fn move_down(path: &mut Path) {
+    let Some(first) = path.segments.first_mut() else { return };
+    if first.ident == "self" {
+        first.ident = Ident::new("super", first.ident.span());
+    } else if first.ident == "super" {
+        begin_with_super(path);
+    }
+}
+
+fn begin_with_super(path: &mut Path) {
+    let span = path.segments.first().map_or_else(proc_macro2::Span::call_site, |first| first.ident.span());
+    path.segments.insert(0, PathSegment::from(Ident::new("super", span)));
 }
