@@ -1,0 +1,5 @@
+//! The contracts themselves, one a file.
+
+pub(crate) mod admin;
+pub(crate) mod command;
+pub(crate) mod http;
