@@ -22,9 +22,10 @@ const UNREADY: &str = "DELETE FROM ready WHERE id = ?1";
 const PARTS: &str = "SELECT lane, coalesce(schedule, 0), unique_key IS NOT NULL FROM task WHERE id = ?1";
 const ASK: &str =
     "INSERT INTO cancel (task, worker) VALUES (?1, ?2) ON CONFLICT (task) DO UPDATE SET worker = excluded.worker";
-pub(crate) const FINAL: &str = "SELECT final FROM attempt WHERE task = ?1 AND final IS NOT NULL LIMIT 1";
+/// The plus keeps SQLite from reading the whole index over `final` where the primary key finds the one task.
+pub(crate) const FINAL: &str = "SELECT final FROM attempt WHERE task = ?1 AND +final IS NOT NULL LIMIT 1";
 const LAST: &str = "SELECT coalesce(max(n), 0) FROM attempt WHERE task = ?1";
-const REOPEN: &str = "UPDATE attempt SET final = NULL WHERE task = ?1 AND final IS NOT NULL";
+const REOPEN: &str = "UPDATE attempt SET final = NULL WHERE task = ?1 AND +final IS NOT NULL";
 pub(crate) const ADD_HOLD: &str = "INSERT INTO hold (gate, task) VALUES (?1, ?2)";
 
 /// Checks the limit before the request is queued with others.

@@ -58,6 +58,8 @@ impl Db {
     /// A prepared statement. Its text is a constant, so that it is prepared once a connection.
     pub(crate) fn sql(&self, text: &'static str) -> Done<CachedStatement<'_>> {
         self.statements.set(self.statements.get().wrapping_add(1));
+        #[cfg(test)]
+        crate::plans::seen(text);
         Ok(self.conn.prepare_cached(text)?)
     }
 

@@ -25,6 +25,8 @@ mod location;
 mod migrations;
 mod names;
 mod packed;
+#[cfg(test)]
+mod plans;
 mod queues;
 mod reader;
 mod retention;

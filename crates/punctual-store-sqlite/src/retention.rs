@@ -24,9 +24,9 @@ pub(crate) const OLDEST: &str = "SELECT id, at, tasks FROM ended
     WHERE kind = ?1 AND at <= ?2 AND (at, id) > (?3, ?4) ORDER BY at, id LIMIT 1";
 const SHRINK: &str = "UPDATE ended SET at = ?2, tasks = ?3 WHERE id = ?1";
 const DELETE: &str = "DELETE FROM ended WHERE id = ?1";
-const ENDED_AT: &str = "SELECT ended FROM attempt WHERE task = ?1 AND final IS NOT NULL LIMIT 1";
-/// An occurrence whose slot a sweep would create again if the task were not there.
-const GUARDS: &str = "SELECT 1 FROM task t JOIN position p ON p.id = t.schedule
+const ENDED_AT: &str = "SELECT ended FROM attempt WHERE task = ?1 AND +final IS NOT NULL LIMIT 1";
+/// An occurrence whose slot a sweep would create again if the task were not there. `NOT INDEXED` leaves the primary key.
+const GUARDS: &str = "SELECT 1 FROM task t NOT INDEXED CROSS JOIN position p ON p.id = t.schedule
     WHERE t.id = ?1 AND t.slot IS NOT NULL AND p.era = t.era AND p.cursor_at <= t.at";
 const DELETE_ATTEMPTS: &str = "DELETE FROM attempt WHERE task = ?1";
 const DELETE_BODY: &str = "DELETE FROM task_body WHERE id = ?1";

@@ -2,5 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod differential;
+mod opening;
 mod stand;
 mod suite;
