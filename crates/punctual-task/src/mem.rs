@@ -229,6 +229,3 @@ impl Store for MemStore {
         self.run(move |state| Ok(state.prune(retention, limit)))
     }
 }
-
-#[cfg(test)]
-mod tests;

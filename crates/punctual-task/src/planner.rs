@@ -58,3 +58,6 @@ pub const COMMAND_WALK_MAX: u32 = 10_000;
 
 /// A stretch of lost slots estimated at more than this is passed in one leap instead of pass by pass.
 pub const EXACT_MAX: u64 = 100_000;
+
+#[cfg(test)]
+mod tests;

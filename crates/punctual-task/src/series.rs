@@ -180,8 +180,9 @@ impl ScheduleSpec {
         Ok(())
     }
 
-    /// A number that is the same for the same definition on every platform: what a declaration is known by. FNV-1a, 64
-    /// bits, over the JSON form.
+    /// A number that is the same for the same definition on every platform and in every release: what a declaration is
+    /// known by. FNV-1a, 64 bits, over the JSON form. A field that a later release adds must be left out of that form while
+    /// it has its default; else every schedule would look newly declared, and what operators edited would be undone.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         // A definition is plain data with text keys: writing it to memory does not fail.

@@ -379,6 +379,3 @@ pub(super) fn forget_kept(position: &mut Position) {
         position.kept_to = None;
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 /// One operation. Tasks are named by their common ids, workers by the order of their registration.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "one lives at a time")]
 pub(super) enum Operation {
     Advance(Duration),
     SetWall(Timestamp),

@@ -1,0 +1,154 @@
+//! Sweeps' passes and windows.
+
+use super::*;
+use crate::schedule::{Cron, SlotKey};
+use crate::series::{LossReason, Overflow, SlotOutcome, Window};
+
+fn created(plan: &Plan) -> Vec<u64> {
+    plan.change.grants.iter().map(|grant| grant.at.since(T0).as_secs() / 60).collect()
+}
+
+/// Lateness begins after `late_after`, not at it; a slot on time is never dropped by the policy.
+#[test]
+fn lateness_begins_after_the_threshold() {
+    let series = Series::new(minutely(), Missed::Skip);
+    let on_time = series.pass(at(65), 0);
+    assert_eq!(created(&on_time), [1]);
+    assert!(!on_time.change.grants[0].catch_up);
+    let late = series.pass(at(65).after(Duration::from_micros(1)), 0);
+    assert_eq!(late.slots[0].1, SlotOutcome::Lost(LossReason::Policy));
+    assert!(late.change.grants.is_empty());
+}
+
+/// The newest missed slot gives way to one on time, and is lost by age when it is older than allowed.
+#[test]
+fn latest_gives_way_to_a_slot_on_time() {
+    let latest = |seconds| Missed::Latest { max_age: Duration::from_secs(seconds) };
+    assert_eq!(created(&Series::new(minutely(), latest(3_600)).pass(at(181), 0)), [3]);
+    assert_eq!(created(&Series::new(minutely(), latest(3_600)).pass(at(190), 0)), [3]);
+    let old = Series::new(minutely(), latest(9)).pass(at(190), 0);
+    assert!(old.change.grants.is_empty());
+    let reasons: Vec<_> = old.change.losses.iter().map(|loss| (loss.reason, loss.count)).collect();
+    assert_eq!(reasons, [(LossReason::Policy, 2), (LossReason::Age, 1)]);
+}
+
+/// What an operator kept is kept by every policy, and the word is forgotten once the cursor has passed it.
+#[test]
+fn what_an_operator_kept_is_kept() {
+    for missed in [Missed::Skip, Missed::default(), Missed::Earliest, Missed::all(0, Duration::ZERO)] {
+        let mut series = Series::new(minutely(), missed);
+        series.position.kept_to = Some(at(200));
+        series.spec.max_pending = 2;
+        let first = series.pass(at(210), 0);
+        assert_eq!(created(&first), [1, 2], "{missed:?}");
+        assert_eq!(first.change.position.kept_to, Some(at(200)));
+        series.position = first.change.position;
+        let second = series.pass(at(210), 0);
+        assert_eq!(created(&second), [3], "{missed:?}");
+        assert_eq!(second.change.position.kept_to, None);
+    }
+}
+
+/// The policy looks at instants: a newest slot that another writer created is still the newest.
+#[test]
+fn the_policy_ignores_what_others_created() {
+    let series = Series::new(minutely(), Missed::default());
+    let snapshot = series.snapshot();
+    let walk = Walk::for_sweep(&snapshot, at(190), 500);
+    let newest: Vec<SlotKey> = walk.slots().iter().map(|slot| slot.key).skip(2).collect();
+    let plan = plan(&snapshot, &walk, &newest, 0);
+    let outcomes: Vec<_> = plan.slots.iter().map(|(_, outcome)| *outcome).collect();
+    let lost = SlotOutcome::Lost(LossReason::Policy);
+    assert_eq!(outcomes, [lost, lost, SlotOutcome::Exists]);
+}
+
+/// A schedule without work is asked for again at its cursor; one with its budget used up ends even before.
+#[test]
+fn idle_passes_write_nothing() {
+    let series = Series::new(minutely(), Missed::default());
+    let plan = series.pass(at(59), 0);
+    assert!(!plan.change.moved && !plan.more && plan.slots.is_empty());
+    assert_eq!(plan.change.wake, Some(at(60)));
+    for state in [ScheduleState::Paused, ScheduleState::Halted, ScheduleState::Ended, ScheduleState::Cancelled] {
+        let plan = series.in_state(state).pass(at(9_999), 0);
+        assert_eq!((plan.change.moved, plan.change.wake, plan.slots.len()), (false, None, 0), "{state:?}");
+    }
+    let mut spent = Series::new(minutely().max_occurrences(3), Missed::default());
+    spent.position.runs = 3;
+    let plan = spent.pass(at(59), 0);
+    assert_eq!((plan.change.position.state, plan.change.position.cursor), (ScheduleState::Ended, None));
+}
+
+/// A rule whose next slot cannot be found halts its schedule with what it had decided; a rule that no longer compiles halts it
+/// as it stands. Neither stops the sweep.
+#[test]
+fn broken_rules_halt_their_schedule() {
+    let error = CompiledRule::new(&minutely().zone("Mars/Olympus"), T0).unwrap_err();
+    let series = Series::new(minutely(), Missed::all(100, Duration::from_secs(3_600)));
+    let snapshot = series.snapshot();
+    let mut walk = Walk::for_sweep(&snapshot, at(250), 500);
+    walk.next = Err(error.clone());
+    let plan = plan(&snapshot, &walk, &[], 0);
+    assert_eq!(created(&plan), [1, 2, 3, 4]);
+    let position = &plan.change.position;
+    assert_eq!((position.state, position.cursor, position.runs), (ScheduleState::Halted, None, 4));
+    assert!(position.note.contains("no next slot"), "{}", position.note);
+    let before = Series::new(minutely(), Missed::default()).position;
+    let plan = plan_broken(&before, &error);
+    let position = plan.change.position;
+    assert_eq!((position.state, position.cursor, position.rev), (ScheduleState::Halted, before.cursor, 2));
+    assert!(position.note.contains("Mars/Olympus"), "{}", position.note);
+    assert_eq!(plan.change.wake, None);
+}
+
+/// A halt says how many were too many, and leaves the cursor at the first slot that an operator must decide.
+#[test]
+fn a_halt_names_its_reason() {
+    let series = Series::new(minutely(), Missed::all(2, Duration::from_secs(200)));
+    let plan = series.pass(at(310), 0);
+    let position = &plan.change.position;
+    assert_eq!((position.state, position.cursor.map(|slot| slot.at)), (ScheduleState::Halted, Some(at(120))));
+    assert!(position.note.contains("more than 2 slots"), "{}", position.note);
+    assert_eq!(plan.change.losses.len(), 1);
+    let skip = Missed::All { max_count: 2, max_age: Duration::from_secs(200), overflow: Overflow::SkipOldest };
+    let plan = Series::new(minutely(), skip).pass(at(310), 0);
+    assert_eq!(created(&plan), [4, 5]);
+    let reasons: Vec<_> = plan.change.losses.iter().map(|loss| (loss.reason, loss.count)).collect();
+    assert_eq!(reasons, [(LossReason::Age, 1), (LossReason::Cap, 2)]);
+}
+
+/// Slots of one key are one slot whatever instant the zone gives them: the cursor follows its key when the zone's rules
+/// changed since it was written.
+#[test]
+fn a_wall_clock_cursor_follows_its_zone() {
+    let rule = Rule::from(Cron::parse("0 9 * * *").unwrap()).zone("Europe/Rome");
+    let mut series = Series::new(rule, Missed::default());
+    let right = series.position.cursor.unwrap();
+    let hour = Duration::from_secs(3_600);
+    for wrong in [right.at.before(hour), right.at.after(hour)] {
+        series.position.cursor = Some(crate::schedule::Slot { at: wrong, ..right });
+        let plan = series.pass(right.at.before(hour * 2), 0);
+        assert_eq!(plan.change.position.cursor, Some(right));
+        assert!(plan.change.moved);
+        assert_eq!(plan.change.wake, Some(right.at));
+    }
+}
+
+/// A window may hold slots to come, counts capacity and budget, and leaves the missed policy to its caller.
+#[test]
+fn windows_do_not_judge_lateness() {
+    let mut series = Series::new(minutely(), Missed::Skip);
+    series.spec.max_pending = 3;
+    let slots: Vec<_> = series.rule.slots_after(T0).take(5).map(Result::unwrap).collect();
+    let window = Window { schedule: ScheduleId(1), version: 1, cursor: slots[0], slots };
+    let snapshot = series.snapshot();
+    let walk = Walk::for_window(&snapshot, &window, at(150));
+    let plan = decide_window(&snapshot, &window, &walk, &[], 0).unwrap();
+    assert_eq!(created(&plan), [1, 2, 3]);
+    let flags: Vec<_> = plan.change.grants.iter().map(|grant| (grant.due, grant.catch_up)).collect();
+    assert_eq!(flags, [(at(150), true), (at(150), true), (at(180), false)]);
+    // The fourth slot lies ahead: capacity may be free by then.
+    assert_eq!((plan.more, plan.change.wake), (false, Some(at(240))));
+    let late = decide_window(&snapshot, &window, &Walk::for_window(&snapshot, &window, at(250)), &[], 0).unwrap();
+    assert_eq!((late.more, late.change.wake), (false, None));
+}
