@@ -115,7 +115,7 @@ fn note(shared: &Shared, entry: &Entry, result: Finished) {
                 _ => stats.failed.add(1),
             }
             if let Some(schedule) = entry.schedule {
-                shared.sweeps.ended(schedule);
+                shared.sweeps.ended(schedule, shared.window_of(schedule));
             }
             if shared.waiters.any() {
                 shared.waiters.ended(finish.task);

@@ -60,15 +60,16 @@ impl Completions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one. Wakes the completer only if it waits: one wake a batch.
-    pub(crate) fn push(&self, entry: Entry) {
+    /// Adds one. Wakes the completer only if it waits: one wake a batch. Gives whether it did.
+    pub(crate) fn push(&self, entry: Entry) -> bool {
         let mut state = self.lock();
         state.queue.push_back(entry);
         let waker = state.completer.take();
         drop(state);
-        if let Some(waker) = waker {
+        waker.is_some_and(|waker| {
             waker.wake();
-        }
+            true
+        })
     }
 
     /// Whether so much waits for the store that no more should be claimed.

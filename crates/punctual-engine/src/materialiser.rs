@@ -39,7 +39,7 @@ fn swept(shared: &Shared, report: &SweepReport) -> Duration {
     for schedule in &report.schedules {
         created += schedule.tasks.len();
         decided |= !schedule.tasks.is_empty() || !schedule.losses.is_empty() || schedule.more;
-        shared.sweeps.created(schedule.schedule, schedule.tasks.len());
+        shared.sweeps.swept(schedule.schedule);
         let lost = schedule.slots.iter().filter(|(_, outcome)| matches!(outcome, SlotOutcome::Lost(_))).count();
         shared.stats.slots_lost.add(lost);
         if !schedule.losses.is_empty() {

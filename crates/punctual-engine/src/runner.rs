@@ -14,26 +14,50 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs until the engine closes or the lane is given up.
-pub(crate) async fn run_lane(shared: Arc<Shared>, lane: Arc<Lane>) {
-    let mut timer = Timer::default();
-    while let Some(job) = poll_fn(|cx| shared.work.poll_next(&lane, cx)).await {
-        if !run(&shared, &lane, &job, &mut timer).await {
-            return;
-        }
-        // Handlers that never wait would keep this thread from the completer and the claimer.
-        tokio::task::coop::consume_budget().await;
+/// What a lane does after a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    /// Takes the next.
+    Next,
+    /// Lets what it woke run first. The runtime keeps what a task woke last for the same thread, where no other can take
+    /// it: a handler that blocks would stop the completer or the claimer with itself.
+    Yield,
+    /// Ends: the lane was given up.
+    End,
+}
+
+impl Flow {
+    const fn woke(woke: bool) -> Self {
+        if woke { Flow::Yield } else { Flow::Next }
     }
 }
 
-/// Runs one job. Gives whether the lane may go on.
-async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Timer) -> bool {
+/// Runs until the engine closes or the lane is given up.
+pub(crate) async fn run_lane(shared: Arc<Shared>, lane: Arc<Lane>) {
+    let mut timer = Timer::default();
+    loop {
+        let mut woke = false;
+        let Some(job) = poll_fn(|cx| shared.work.poll_next(&lane, &mut woke, cx)).await else { return };
+        if woke {
+            tokio::task::yield_now().await;
+        }
+        match run(&shared, &lane, &job, &mut timer).await {
+            // Handlers that never wait would keep this thread from everything else.
+            Flow::Next => tokio::task::coop::consume_budget().await,
+            Flow::Yield => tokio::task::yield_now().await,
+            Flow::End => return,
+        }
+    }
+}
+
+/// Runs one job.
+async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Timer) -> Flow {
     let claimed = &job.claimed;
     let terms = shared.terms(claimed);
     let Some(served) = shared.methods.get(&claimed.method) else {
         tracing::error!(method = claimed.method, "the store gave a task of a method that was not asked for");
         shared.claims.give_back(job);
-        return true;
+        return Flow::Yield;
     };
     let local = match &claimed.occurrence {
         Some(occurrence) => shared.local_text(occurrence).await,
@@ -44,10 +68,10 @@ async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Time
         Standing::Good => {}
         Standing::Doubtful => {
             shared.work.put_back(lane);
-            return true;
+            return Flow::Next;
         }
         // Another worker has it, or will: nothing is to be said.
-        Standing::Lost => return true,
+        Standing::Lost => return Flow::Next,
     }
     let started = shared.clock.timestamp();
     let store_now = shared.store_time(started);
@@ -55,20 +79,19 @@ async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Time
     let budget = match decide_start(terms, claimed.n, store_now) {
         Start::Run { budget } => budget,
         Start::Expired => {
-            shared.complete(job, expired(claimed, terms, times(started), &*shared.entropy));
-            return true;
+            return Flow::woke(shared.complete(job, expired(claimed, terms, times(started), &*shared.entropy)));
         }
     };
     let deadline = now.after(budget);
     let key = match lane.begin(deadline, started) {
         Ok(key) => key,
         Err(CancelReason::User) => {
-            shared.complete(job, cancelled_unrun(claimed, terms, times(started), &*shared.entropy));
-            return true;
+            let finish = cancelled_unrun(claimed, terms, times(started), &*shared.entropy);
+            return Flow::woke(shared.complete(job, finish));
         }
         Err(_) => {
             shared.claims.give_back(job);
-            return true;
+            return Flow::Yield;
         }
     };
     let scope = task_scope(job, terms.attempts(), local, store_now);
@@ -78,16 +101,18 @@ async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Time
     let over = shared.clock.timestamp();
     let Some(reason) = lane.end() else {
         tracing::warn!(task = %claimed.task, "a handler that had been given up has ended after all");
-        return false;
+        return Flow::End;
     };
     if let Ended::Panicked(message) = &ended {
         tracing::warn!(task = %claimed.task, method = claimed.method, message, "a handler panicked");
     }
     match conclude(claimed, terms, ended, reason, times(over), &*shared.entropy) {
-        Conclusion::Finish(finish) => shared.complete(job, finish),
-        Conclusion::HandBack => shared.claims.give_back(job),
+        Conclusion::Finish(finish) => Flow::woke(shared.complete(job, finish)),
+        Conclusion::HandBack => {
+            shared.claims.give_back(job);
+            Flow::Yield
+        }
     }
-    true
 }
 
 fn task_scope(job: &Job, attempts_max: u32, local: String, store_now: Timestamp) -> TaskScope {

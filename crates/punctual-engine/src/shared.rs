@@ -208,10 +208,10 @@ impl Shared {
         Terms { policy, options: &claimed.options }
     }
 
-    /// Hands a finish to the completer.
-    pub(crate) fn complete(&self, job: &Job, finish: Finish) {
+    /// Hands a finish to the completer. Gives whether that woke it.
+    pub(crate) fn complete(&self, job: &Job, finish: Finish) -> bool {
         let schedule = job.claimed.occurrence.as_ref().map(|occurrence| occurrence.schedule);
-        self.completions.push(Entry { finish, worker: job.worker, schedule, replaced: false });
+        self.completions.push(Entry { finish, worker: job.worker, schedule, replaced: false })
     }
 
     /// Counts and reports a call that the store failed.

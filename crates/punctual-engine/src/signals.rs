@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// Schedules whose refill is watched. Beyond this many, each finished occurrence asks for a sweep.
-const REFILLS_MAX: usize = 100_000;
+/// So many schedules with a half-used window are watched. Beyond them, each finished occurrence asks for a sweep.
+const WATCHED_MAX: usize = 100_000;
 
 /// What the claimer is told.
 #[derive(Debug)]
@@ -96,14 +96,8 @@ impl ClaimSignals {
 #[derive(Debug, Default)]
 pub(crate) struct SweepSignals {
     pub(crate) wake: Notify,
-    refills: Mutex<BTreeMap<ScheduleId, Refill>>,
-}
-
-/// How far the last window of a schedule is used up.
-#[derive(Debug, Clone, Copy)]
-struct Refill {
-    created: usize,
-    ended: usize,
+    /// Occurrences that ended here since the last sweep.
+    ended: Mutex<BTreeMap<ScheduleId, u32>>,
 }
 
 impl SweepSignals {
@@ -112,28 +106,22 @@ impl SweepSignals {
         self.wake.notify_one();
     }
 
-    /// A sweep created so many occurrences of a schedule.
-    pub(crate) fn created(&self, schedule: ScheduleId, created: usize) {
-        let mut refills = self.refills.lock().unwrap_or_else(PoisonError::into_inner);
-        if created > 0 && (refills.len() < REFILLS_MAX || refills.contains_key(&schedule)) {
-            refills.insert(schedule, Refill { created, ended: 0 });
-        }
+    /// A sweep has looked at a schedule.
+    pub(crate) fn swept(&self, schedule: ScheduleId) {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).remove(&schedule);
     }
 
-    /// An occurrence ended, which may make room for the next. Asks for a sweep when half of the last window has ended:
-    /// a sweep after each would create them one by one.
-    pub(crate) fn ended(&self, schedule: ScheduleId) {
-        let mut refills = self.refills.lock().unwrap_or_else(PoisonError::into_inner);
-        let half = match refills.get_mut(&schedule) {
-            Some(refill) => {
-                refill.ended += 1;
-                refill.ended >= refill.created.div_ceil(2)
-            }
-            None => true,
-        };
-        if half {
-            refills.remove(&schedule);
+    /// An occurrence ended, which may make room for the next. Asks for a sweep when half of `window`, the most that may
+    /// be live, has ended: a sweep after each would create them one by one.
+    pub(crate) fn ended(&self, schedule: ScheduleId, window: u32) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = ended.len() < WATCHED_MAX || ended.contains_key(&schedule);
+        let count = ended.get(&schedule).map_or(1, |count| count + 1);
+        if !watched || count >= window.div_ceil(2) {
+            ended.remove(&schedule);
             self.wake.notify_one();
+        } else {
+            ended.insert(schedule, count);
         }
     }
 }
@@ -153,13 +141,15 @@ mod tests {
     fn a_refill_waits_for_half_the_window() {
         let signals = SweepSignals::default();
         let schedule = ScheduleId(1);
-        signals.created(schedule, 4);
-        signals.ended(schedule);
+        signals.ended(schedule, 4);
         assert!(!woken(&signals.wake));
-        signals.ended(schedule);
+        signals.ended(schedule, 4);
         assert!(woken(&signals.wake));
-        signals.created(schedule, 1);
-        signals.ended(schedule);
+        signals.ended(schedule, 4);
+        signals.swept(schedule);
+        signals.ended(schedule, 4);
+        assert!(!woken(&signals.wake), "the sweep has taken the first into account");
+        signals.ended(ScheduleId(2), 1);
         assert!(woken(&signals.wake), "a window of one is refilled at once");
     }
 

@@ -145,8 +145,9 @@ impl Work {
         lanes
     }
 
-    /// The next job of a lane, or `None` when it is to end. What the lane held until now has ended.
-    pub(crate) fn poll_next(&self, lane: &Lane, cx: &mut task::Context<'_>) -> Poll<Option<Arc<Job>>> {
+    /// The next job of a lane, or `None` when it is to end. What the lane held until now has ended. `woke` is set if the
+    /// claimer was woken.
+    pub(crate) fn poll_next(&self, lane: &Lane, woke: &mut bool, cx: &mut task::Context<'_>) -> Poll<Option<Arc<Job>>> {
         let mut state = self.lock();
         if let Some(done) = lane.release() {
             state.end(done.is_suspect());
@@ -174,6 +175,7 @@ impl Work {
         }
         drop(state);
         if tell {
+            *woke = true;
             self.room.notify_one();
         }
         job.map_or(Poll::Pending, |job| Poll::Ready(Some(job)))

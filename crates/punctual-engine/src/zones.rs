@@ -1,4 +1,5 @@
-//! The wall-clock text of a slot, for the handler's context: needs the schedule's zone, which an occurrence does not carry.
+//! What an occurrence does not carry of its schedule: the zone, for the wall-clock text in the handler's context, and how
+//! many may be live, for refilling its window in time.
 
 use crate::shared::Shared;
 use punctual_clock::Instant;
@@ -24,6 +25,7 @@ struct Known {
     read: Instant,
     /// `None` where the schedule is gone or its rule does not compile.
     rule: Option<Arc<CompiledRule>>,
+    max_pending: u32,
 }
 
 impl Shared {
@@ -48,13 +50,20 @@ impl Shared {
             return known.rule;
         }
         let view = self.store.schedule(occurrence.name.clone()).await.ok()?;
+        let max_pending = view.as_ref().map_or(1, |view| view.spec.max_pending);
         let rule = view.and_then(|view| CompiledRule::new(&view.spec.rule, view.created).ok()).map(Arc::new);
         let mut known = self.zones.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= SCHEDULES_MAX {
             known.clear();
         }
-        known.insert(occurrence.schedule, Known { read: now, rule: rule.clone() });
+        known.insert(occurrence.schedule, Known { read: now, rule: rule.clone(), max_pending });
         rule
+    }
+
+    /// How many occurrences of a schedule may be live; 1 while that is not known, so that nothing waits for more.
+    pub(crate) fn window_of(&self, schedule: ScheduleId) -> u32 {
+        let known = self.zones.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&schedule).map_or(1, |known| known.max_pending)
     }
 
     /// A schedule was changed through this engine.

@@ -16,7 +16,7 @@ fn deliver(work: &Work, jobs: impl IntoIterator<Item = Job>, asked: Ask) -> Vec<
 
 /// The task that a lane gets next, or `None` while it must wait.
 fn next(work: &Work, lane: &Lane) -> Option<i64> {
-    match work.poll_next(lane, &mut Context::from_waker(Waker::noop())) {
+    match work.poll_next(lane, &mut false, &mut Context::from_waker(Waker::noop())) {
         Poll::Ready(Some(job)) => Some(job.claimed.task.0),
         _ => None,
     }
@@ -81,7 +81,10 @@ fn gates_keep_or_return_jobs() {
     work.resume();
     assert_eq!(next(&work, &lanes[0]), Some(1), "in its old place");
     assert_eq!(work.close().len(), 1);
-    assert!(matches!(work.poll_next(&lanes[0], &mut Context::from_waker(Waker::noop())), Poll::Ready(None)));
+    assert!(matches!(
+        work.poll_next(&lanes[0], &mut false, &mut Context::from_waker(Waker::noop())),
+        Poll::Ready(None)
+    ));
     assert!(work.held().is_empty() && work.lanes().is_empty());
 }
 
