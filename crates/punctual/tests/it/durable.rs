@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 async fn engine_with(shop: CornerShop) -> Engine {
-    punctual::open("memory:").await.unwrap().serve(ShopServer::new(shop)).start().await.unwrap()
+    let engine = punctual::open("memory:").await.expect("memory is always there");
+    engine.serve(ShopServer::new(shop)).start().await.expect("an engine starts")
 }
 
 async fn stop(engine: Engine) {

@@ -61,8 +61,8 @@ mod new {
 async fn channel_to(service: impl Service) -> (Channel, punctual::ServerHandle) {
     static NAMES: AtomicU64 = AtomicU64::new(0);
     let address = format!("inproc:items-{}", NAMES.fetch_add(1, Ordering::Relaxed));
-    let server = Server::builder().service(service).listen(&address).bind().await.unwrap().spawn();
-    (Channel::connect(&address).await.unwrap(), server)
+    let server = Server::builder().service(service).listen(&address).bind().await.expect("a free name").spawn();
+    (Channel::connect(&address).await.expect("it listens"), server)
 }
 
 /// A client of yesterday calls a server of today: what it does not send takes its default, what it does not know it

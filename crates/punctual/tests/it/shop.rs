@@ -155,7 +155,7 @@ impl Served {
     pub(crate) async fn everywhere() -> Self {
         static NAMES: AtomicU64 = AtomicU64::new(0);
         let (shop, pages) = CornerShop::new();
-        let directory = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().expect("a directory");
         let mut server = Server::builder()
             .service(ShopServer::new(shop))
             .listen("tcp://127.0.0.1:0")
@@ -163,7 +163,7 @@ impl Served {
         if cfg!(unix) {
             server = server.listen(format!("unix:{}", directory.path().join("shop.sock").display()));
         }
-        let server = server.bind().await.unwrap().spawn();
+        let server = server.bind().await.expect("free addresses").spawn();
         Served { server, pages, _directory: directory }
     }
 
@@ -173,7 +173,7 @@ impl Served {
 
     /// A client over the first transport.
     pub(crate) async fn client(&self) -> ShopClient {
-        ShopClient::connect(&self.addresses()[0]).await.unwrap()
+        ShopClient::connect(&self.addresses()[0]).await.expect("it listens")
     }
 
     pub(crate) async fn stop(self) {
