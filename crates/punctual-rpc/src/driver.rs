@@ -25,7 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
@@ -88,6 +88,8 @@ pub(crate) struct Driver<L, R: Role> {
     liveness: Liveness,
     /// Bytes were written and not flushed.
     unflushed: bool,
+    /// This task's waker, while it is not parked.
+    waker: Option<Waker>,
     /// Until when output waits for more of it, where a latency is set and there is some.
     held_until: Option<Instant>,
     /// Calls under way when the session was last seen.
@@ -141,6 +143,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             batch: Batch::default(),
             unreported: 0,
             unflushed: false,
+            waker: None,
             held_until: None,
             items: Vec::with_capacity(FRAMES_MAX),
             effects: Effects::default(),
@@ -203,6 +206,8 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         if self.unreported > 0 {
             session.note_written(std::mem::take(&mut self.unreported), &mut self.effects);
         }
+        // It is awake: appending needs not wake it. The waker is kept for the next sleep.
+        let woken = session.outbox().rouse_driver();
         if now == Instant::FAR {
             session.outbox().take(&mut self.batch, &mut self.effects);
         } else if session.outbox().has_output() {
@@ -215,6 +220,9 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         let closure = session.closure().cloned();
         let finished = self.batch.is_empty() && session.is_finished();
         drop(session);
+        if woken.is_some() {
+            self.waker = woken;
+        }
         self.effects.run();
         match closure {
             Some(closure) => Err(End::Close(closure)),
@@ -329,7 +337,10 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
                 self.batch.release();
             }
         }
-        let waker = cx.waker().clone();
+        let waker = match self.waker.take() {
+            Some(waker) if waker.will_wake(cx.waker()) => waker,
+            _ => cx.waker().clone(),
+        };
         let mut session = self.role.lock();
         if self.unreported > 0 {
             session.note_written(std::mem::take(&mut self.unreported), &mut self.effects);
@@ -352,7 +363,9 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         let stale = if go_on { Some(waker) } else { session.outbox().park_driver(waker, stalled || held) };
         self.load = session.load();
         drop(session);
-        drop(stale);
+        if stale.is_some() {
+            self.waker = stale;
+        }
         self.liveness.pause(paused);
         self.effects.run();
         if go_on {

@@ -131,7 +131,9 @@ impl Connection {
             _ => Status::resource_exhausted("the call was refused"),
         };
         let driver = self.session().answer_refused(call, &status);
-        debug_assert!(driver.is_none(), "the driver is not parked while it works");
+        if let Some(driver) = driver {
+            driver.wake();
+        }
     }
 
     fn describe(&self, call: CallId, service: &str) {

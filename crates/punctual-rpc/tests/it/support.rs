@@ -3,6 +3,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod probe;
+pub(crate) mod raw;
 pub(crate) mod site;
 pub(crate) mod wire;
 

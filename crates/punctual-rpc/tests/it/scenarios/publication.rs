@@ -2,7 +2,7 @@
 //! that foreign code does between a call's first poll and the gate.
 
 use crate::support::clock::{channel_under, tokio_clock, virtual_clock};
-use crate::support::wire::{connected, connected_as, poll_once, settle, welcome};
+use crate::support::wire::{Wire, connected, connected_as, poll_once, settle, welcome};
 use punctual_proto::frame::{CancelCause, Kind};
 use punctual_proto::handshake::Capabilities;
 use punctual_rpc::Code;
@@ -98,13 +98,15 @@ async fn s19_without_the_capability_a_cancel_has_no_reason() {
     drop(dropped);
     let expired = client.add(1, 2).timeout(SECOND).await.unwrap_err();
     assert_eq!(expired.status().unwrap().code(), Code::DeadlineExceeded);
-    let first = wire.call_frame().await;
-    for request in [first.clone(), first] {
-        let _ = request;
-        let cancel_or_request = wire.call_frame().await;
-        if cancel_or_request.kind() == Kind::Cancel {
-            assert_eq!(cancel_or_request.cancel(), None);
-            assert_eq!(cancel_or_request.header.len, 0);
-        }
+    let kinds: Vec<Kind> = frames_of(&mut wire).await;
+    assert_eq!(kinds, [Kind::Request, Kind::Cancel, Kind::Request, Kind::Cancel]);
+}
+
+/// The kinds of what comes; a cancel among it must be without a reason.
+async fn frames_of(wire: &mut Wire) -> Vec<Kind> {
+    let frames = wire.frames_until_silent().await;
+    for cancel in frames.iter().filter(|frame| frame.kind() == Kind::Cancel) {
+        assert_eq!((cancel.cancel(), cancel.header.len), (None, 0));
     }
+    frames.iter().map(|frame| frame.kind()).collect()
 }

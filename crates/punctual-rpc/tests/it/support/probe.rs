@@ -115,6 +115,7 @@ pub(crate) static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new(
         MethodDescriptor::oneway("Probe/hold", Raw::TYPE),
         MethodDescriptor::unary("Probe/tick", Tick::TYPE, &Type::U64, STATUS),
         MethodDescriptor::oneway("Probe/tick_note", Tick::TYPE),
+        MethodDescriptor::unary("Probe/repeat", Wait::TYPE, &Type::Str, STATUS),
         MethodDescriptor::unary("Probe/published", Nothing::TYPE, &Type::U64, STATUS),
     ],
 );
@@ -254,7 +255,8 @@ impl Service for Probe {
             5 => call.unary(|_: Nothing| async { Err::<(), Status>(panic_on_purpose()) }),
             6 | 8 => call.unary(|_: Nothing| Probe::budget()),
             7 => call.oneway(move |args: Raw| probe.bulk_note(args)),
-            13 => call.unary(move |_: Nothing| async move { Ok::<_, Status>(Published(probe.ledger)) }),
+            13 => call.unary(|args: Wait| async move { Ok::<_, Status>("x".repeat(args.gate as usize)) }),
+            14 => call.unary(move |_: Nothing| async move { Ok::<_, Status>(Published(probe.ledger)) }),
             10 => call.oneway(move |_: Raw| async move {
                 let mut gate = probe.ledger.gate.subscribe();
                 // The test may be over.
@@ -327,8 +329,13 @@ impl ProbeClient {
         self.channel.oneway(&DESCRIPTOR, 12, Tick { during: Arc::new(during) })
     }
 
+    /// A reply of this many characters.
+    pub(crate) fn repeat(&self, len: usize) -> Unary<Wait, String, Status> {
+        self.channel.unary(&DESCRIPTOR, 13, Wait { gate: len as u64 })
+    }
+
     pub(crate) fn published(&self) -> Unary<Nothing, u64, Status> {
-        self.channel.unary(&DESCRIPTOR, 13, Nothing {})
+        self.channel.unary(&DESCRIPTOR, 14, Nothing {})
     }
 
     pub(crate) fn unserved(&self) -> Unary<Nothing, (), Status> {

@@ -1,0 +1,132 @@
+//! Scenario 22: what a call allocates. A binary of its own, since it counts through the global allocator.
+
+use allocation_counter::{AllocationInfo, measure};
+use punctual_proto::codec::Args;
+use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
+use punctual_proto::schema::{Field, Fields, StructType, Type};
+use punctual_rpc::{Channel, Inbound, OneWay, Server, Service, Status, Unary};
+use serde::{Deserialize, Serialize};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+#[derive(Serialize, Deserialize)]
+struct Add {
+    a: i32,
+    b: i32,
+}
+
+impl Args for Add {}
+
+static ADD: Type = Type::Struct(&StructType {
+    name: "Add",
+    docs: "",
+    fields: Fields::Named(&[
+        Field { name: "a", docs: "", ty: &Type::I32, optional: false },
+        Field { name: "b", docs: "", ty: &Type::I32, optional: false },
+    ]),
+});
+
+static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new(
+    "Sum",
+    "",
+    &[MethodDescriptor::unary("Sum/add", &ADD, &Type::I32, &Type::Status), MethodDescriptor::oneway("Sum/note", &ADD)],
+);
+
+struct Sum;
+
+impl Service for Sum {
+    fn descriptor(&self) -> &'static ServiceDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn dispatch(&self, method: usize, call: Inbound<'_>) {
+        match method {
+            0 => call.unary(|args: Add| async move { Ok::<_, Status>(args.a + args.b) }),
+            1 => call.oneway(|_: Add| async {}),
+            _ => call.unimplemented(),
+        }
+    }
+}
+
+const CALLS: i32 = 1_000;
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Runs `task` on a runtime of this thread and counts what the thread allocates in it.
+fn counted(runtime: &Runtime, task: impl Future<Output = ()>) -> AllocationInfo {
+    let mut task = Some(task);
+    measure(|| {
+        if let Some(task) = task.take() {
+            runtime.block_on(task);
+        }
+    })
+}
+
+async fn add_many(channel: &Channel) {
+    for at in 0..CALLS {
+        let call: Unary<_, i32, Status> = channel.unary(&DESCRIPTOR, 0, Add { a: at, b: 7 });
+        assert_eq!(call.timeout(Duration::from_secs(30)).await, Ok(at + 7));
+    }
+}
+
+async fn note_many(channel: &Channel) {
+    for at in 0..CALLS {
+        let call: OneWay<_> = channel.oneway(&DESCRIPTOR, 1, Add { a: at, b: 7 });
+        call.timeout(Duration::from_secs(30)).await.unwrap();
+    }
+}
+
+/// In steady state a client allocates nothing for a unary or one-way call that waits, and a server at most the task that
+/// runs it.
+#[test]
+fn s22_a_call_allocates_nothing_on_the_client_and_one_task_on_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}", dir.path().join("socket").display());
+    let (bound, is_bound) = mpsc::channel();
+    let (stop, stopped) = oneshot::channel::<()>();
+    // The server has a thread of its own, so that each side is counted alone.
+    let server_address = address.clone();
+    let (start, started) = oneshot::channel::<()>();
+    let server = thread::spawn(move || {
+        let runtime = runtime();
+        let server = runtime.block_on(async {
+            let server = Server::builder().service(Sum).listen(server_address).bind().await.unwrap();
+            bound.send(()).unwrap();
+            let handle = server.handle();
+            tokio::spawn(server.serve());
+            // Warm up until the client says that it begins.
+            started.await.unwrap();
+            handle
+        });
+        counted(&runtime, async {
+            stopped.await.unwrap();
+        })
+        .count_total
+            + u64::from(server.stats().accepted == 0)
+    });
+    is_bound.recv().unwrap();
+    let runtime = runtime();
+    let channel = runtime.block_on(async {
+        let channel = Channel::connect(&address).await.unwrap();
+        add_many(&channel).await;
+        note_many(&channel).await;
+        channel
+    });
+    start.send(()).unwrap();
+    // One more turn, in which the server's thread enters its count.
+    runtime.block_on(add_many(&channel));
+    let unary = counted(&runtime, add_many(&channel));
+    let oneway = counted(&runtime, note_many(&channel));
+    stop.send(()).unwrap();
+    let server_total = server.join().unwrap();
+    assert_eq!(unary.count_total, 0, "a unary call");
+    assert_eq!(oneway.count_total, 0, "a timed one-way call");
+    // Three rounds of calls, of which the first may lie before the count.
+    let rounds = 3 * CALLS as u64;
+    assert!(server_total <= rounds + 64, "{server_total} allocations in {rounds} calls");
+}
