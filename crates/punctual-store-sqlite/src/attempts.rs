@@ -1,59 +1,26 @@
 //! Attempts: what a worker reports, checked against what it holds.
 
-use crate::claims::class;
 use crate::codes::Code;
 use crate::connection::Db;
-use crate::ends::{Ending, Ends};
+use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
-use crate::packed::Held;
 use crate::session::Session;
-use crate::tasks::ADD_READY;
 use crate::workers;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
-use punctual_task::{AttemptRecord, Finish, Finished, Next, Outcome, StoreError, TaskState, WorkerId};
+use punctual_task::{AttemptRecord, Finish, Finished, Next, Outcome, StoreError, WorkerId};
 use rusqlite::{OptionalExtension, Row, params};
 use std::collections::BTreeSet;
 
 /// How many attempts one finish may report: more would hold the write lock for longer than a group may.
 pub const FINISH_MAX: usize = 100_000;
 
-const WRITE: &str = "INSERT INTO attempt (task, n, worker, started, ended, outcome, final, lane, out)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-    ON CONFLICT (task, n) DO UPDATE SET worker = excluded.worker, started = excluded.started, ended = excluded.ended,
-    outcome = excluded.outcome, final = excluded.final, lane = excluded.lane, out = excluded.out";
 const WORKER_OF: &str = "SELECT worker FROM attempt WHERE task = ?1 AND n = ?2";
 const ASKED: &str = "SELECT task FROM cancel WHERE worker = ?1";
 const ANSWERED: &str = "DELETE FROM cancel WHERE task = ?1";
 pub(crate) const OF_TASK: &str =
     "SELECT n, worker, started, ended, outcome, out FROM attempt WHERE task = ?1 ORDER BY n";
-
-/// An attempt on its way into its table.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Record<'a> {
-    pub(crate) task: i64,
-    pub(crate) lane: u32,
-    pub(crate) record: &'a AttemptRecord,
-    /// The state in which the task ended by it, if it did.
-    pub(crate) end: Option<TaskState>,
-}
-
-/// Writes an attempt. Only the record of a cancel before any attempt, number 0, can replace an older one.
-pub(crate) fn write(db: &Db, Record { task, lane, record, end }: Record<'_>) -> Done<()> {
-    db.sql(WRITE)?.execute(params![
-        task,
-        record.n,
-        record.worker,
-        record.started.as_micros(),
-        record.ended.as_micros(),
-        record.outcome.code(),
-        end.map(Code::code),
-        lane,
-        &record.out[..],
-    ])?;
-    Ok(())
-}
 
 /// The columns of [`OF_TASK`], in its order.
 pub(crate) fn from_row(row: &Row<'_>) -> Done<AttemptRecord> {
@@ -97,7 +64,7 @@ pub(crate) fn finish(session: &mut Session, worker: WorkerId, finishes: &[Finish
     let Session { db, holdings, .. } = session;
     let holding = holdings.of(db, worker.0)?;
     let asked = cancels_asked(db, worker.0)?;
-    let mut ends = Ends::new(now);
+    let mut ends = Ends::new(db, now)?;
     let mut given = Vec::with_capacity(finishes.len());
     for finish in finishes {
         if holding.get(finish.task.0).is_none_or(|held| held.n != finish.n) {
@@ -119,16 +86,15 @@ pub(crate) fn finish(session: &mut Session, worker: WorkerId, finishes: &[Finish
             cancel_answered(db, held.task)?;
         }
         match next {
-            Next::Final(state) => ends.end(db, Ending::from(&held), &record, state)?,
+            Next::Final(state) => ends.end(Ending::from(&held), &record, state)?,
             Next::Again { due, spent } => {
-                write(db, Record { task: held.task, lane: held.lane, record: &record, end: None })?;
-                wait_again(db, &held, Again { due: due.max(now), n: held.n, spent, losses: 0 })?;
+                ends.again(&held, &record, Again { due: due.max(now), n: held.n, spent, losses: 0 })?;
             }
         }
         given.push(Finished::Applied);
     }
     holding.flush(db)?;
-    ends.flush(db)?;
+    ends.flush()?;
     Ok(given)
 }
 
@@ -137,21 +103,4 @@ fn known(db: &Db, worker: WorkerId, finish: &Finish) -> Done<Finished> {
     let by: Option<i64> =
         db.sql(WORKER_OF)?.query_row(params![finish.task.0, finish.n], |row| row.get(0)).optional()?;
     Ok(if by == Some(worker.0) { Finished::Already } else { Finished::Lost })
-}
-
-/// How a task waits again.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Again {
-    pub(crate) due: Timestamp,
-    pub(crate) n: u32,
-    pub(crate) spent: u32,
-    pub(crate) losses: u32,
-}
-
-/// Puts a task that was held back among the waiting ones.
-pub(crate) fn wait_again(db: &Db, held: &Held, again: Again) -> Done<()> {
-    let Again { due, n, spent, losses } = again;
-    let class = class(held.level, losses);
-    db.sql(ADD_READY)?.execute(params![held.lane, class, due.as_micros(), held.task, n, spent, losses])?;
-    Ok(())
 }

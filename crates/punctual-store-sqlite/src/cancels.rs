@@ -1,9 +1,8 @@
 //! Cancels and redrives: what an operator does to single tasks.
 
-use crate::attempts::{Again, wait_again};
 use crate::codes::Code;
 use crate::connection::Db;
-use crate::ends::{Ending, Ends};
+use crate::ends::{Again, Ending, Ends, wait};
 use crate::errors::{Done, Fault};
 use crate::holdings::Holdings;
 use crate::keys;
@@ -41,29 +40,24 @@ pub(crate) fn check(tasks: &[TaskId]) -> Result<(), StoreError> {
 
 /// Cancels tasks.
 pub(crate) fn cancel(session: &mut Session, tasks: &[TaskId]) -> Done<Vec<CancelOutcome>> {
-    let mut ends = Ends::new(session.now());
+    let now = session.now();
     let Session { db, holdings, .. } = session;
-    let now = ends.now();
-    let given = tasks.iter().map(|task| cancel_one(db, holdings, &mut ends, task.0, now)).collect::<Done<_>>()?;
-    ends.flush(db)?;
+    let mut ends = Ends::new(db, now)?;
+    let given = tasks.iter().map(|task| cancel_one(db, holdings, &mut ends, task.0)).collect::<Done<_>>()?;
+    ends.flush()?;
     Ok(given)
 }
 
 /// Cancels one task: at once if it waits, by request if it runs.
-pub(crate) fn cancel_one(
-    db: &Db,
-    holdings: &mut Holdings,
-    ends: &mut Ends,
-    task: i64,
-    now: Timestamp,
-) -> Done<CancelOutcome> {
+pub(crate) fn cancel_one(db: &Db, holdings: &mut Holdings, ends: &mut Ends<'_>, task: i64) -> Done<CancelOutcome> {
     if db.sql(UNREADY)?.execute(params![task])? == 1 {
         let ending = db
             .sql(PARTS)?
             .query_row(params![task], |row| Ok(Ending { task, lane: row.get(0)?, gate: row.get(1)?, key: row.get(2)? }))
             .optional()?
             .ok_or_else(|| Fault::corrupt(format!("the waiting task {} has no row", TaskId(task))))?;
-        ends.end(db, ending, &AttemptRecord::cancelled_waiting(now), TaskState::Cancelled)?;
+        let record = AttemptRecord::cancelled_waiting(ends.now());
+        ends.end(ending, &record, TaskState::Cancelled)?;
         return Ok(CancelOutcome::Cancelled);
     }
     if let Some((worker, _)) = holdings.find(db, task)? {
@@ -107,6 +101,6 @@ fn retry_one(session: &mut Session, id: i64, now: Timestamp) -> Done<RetryOutcom
         db.sql(ADD_HOLD)?.execute(params![gate, id])?;
     }
     let held = Held { task: id, gate, lane: task.lane, level: task.level, flags: 0, n, spent: 0, losses: 0, due: 0 };
-    wait_again(db, &held, Again { due: now, n, spent: 0, losses: 0 })?;
+    wait(db, &held, Again { due: now, n, spent: 0, losses: 0 })?;
     Ok(RetryOutcome::Waiting)
 }

@@ -166,11 +166,11 @@ fn cancel_live(session: &mut Session, schedule: ScheduleId, now: Timestamp) -> D
     let Session { db, holdings, .. } = session;
     let live: Vec<i64> =
         db.sql(LIVE_TASKS)?.query_map(params![schedule.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    let mut ends = Ends::new(now);
+    let mut ends = Ends::new(db, now)?;
     for task in live {
-        cancel_one(db, holdings, &mut ends, task, now)?;
+        cancel_one(db, holdings, &mut ends, task)?;
     }
-    ends.flush(db)
+    ends.flush()
 }
 
 /// Creates occurrences. Their arguments are the definition's: a row says which version.

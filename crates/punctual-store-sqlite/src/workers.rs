@@ -1,8 +1,8 @@
 //! Workers: registrations, leases on the boot clock, and what becomes of a dead one's tasks.
 
-use crate::attempts::{self, Again, Record, cancel_answered, cancels_asked, wait_again};
+use crate::attempts::{cancel_answered, cancels_asked};
 use crate::connection::Db;
-use crate::ends::{Ending, Ends};
+use crate::ends::{Again, Ending, Ends, wait};
 use crate::errors::{Done, Fault};
 use crate::holdings::Holding;
 use crate::leases::BootTime;
@@ -120,22 +120,22 @@ fn give_back(session: &mut Session, worker: WorkerId, tasks: Option<&[TaskId]>) 
         Some(tasks) => tasks.iter().map(|task| task.0).collect(),
         None => holding.tasks().map(|(_, held)| held.task).collect(),
     };
-    let mut ends = Ends::new(now);
+    let mut ends = Ends::new(db, now)?;
     let mut given = 0;
     for task in named {
         let Some(held) = holding.take(task) else { continue };
         if asked.contains(&task) {
             cancel_answered(db, task)?;
-            ends.end(db, Ending::from(&held), &AttemptRecord::cancelled_waiting(now), TaskState::Cancelled)?;
+            ends.end(Ending::from(&held), &AttemptRecord::cancelled_waiting(now), TaskState::Cancelled)?;
         } else {
             let n = held.n.saturating_sub(1);
             let due = Timestamp::from_micros(held.due);
-            wait_again(db, &held, Again { due, n, spent: held.spent, losses: held.losses })?;
+            wait(db, &held, Again { due, n, spent: held.spent, losses: held.losses })?;
         }
         given += 1;
     }
     holding.flush(db)?;
-    ends.flush(db)?;
+    ends.flush()?;
     Ok(given)
 }
 
@@ -168,27 +168,26 @@ pub(crate) fn forget(db: &Db, now: Timestamp) -> Done<()> {
 fn requeue(db: &Db, holding: &mut Holding, worker: WorkerId, now: Timestamp, rescue: &mut Rescue) -> Done<()> {
     let asked = cancels_asked(db, worker.0)?;
     let lost: Vec<(Timestamp, Held)> = holding.tasks().map(|(at, held)| (at, *held)).collect();
-    let mut ends = Ends::new(now);
+    let mut ends = Ends::new(db, now)?;
     for (claimed, held) in lost {
         holding.take(held.task);
         let record = AttemptRecord::lost(held.n, worker, claimed, now);
         match decide_loss(held.losses) {
             _ if asked.contains(&held.task) => {
-                ends.end(db, Ending::from(&held), &record, TaskState::Cancelled)?;
+                ends.end(Ending::from(&held), &record, TaskState::Cancelled)?;
             }
             None => {
-                ends.end(db, Ending::from(&held), &record, TaskState::Failed)?;
+                ends.end(Ending::from(&held), &record, TaskState::Failed)?;
                 rescue.failed += 1;
             }
             Some(losses) => {
-                attempts::write(db, Record { task: held.task, lane: held.lane, record: &record, end: None })?;
-                wait_again(db, &held, Again { due: now, n: held.n, spent: held.spent, losses })?;
+                ends.again(&held, &record, Again { due: now, n: held.n, spent: held.spent, losses })?;
                 rescue.requeued += 1;
             }
         }
     }
     holding.flush(db)?;
-    ends.flush(db)
+    ends.flush()
 }
 
 /// Live workers and those that died lately.

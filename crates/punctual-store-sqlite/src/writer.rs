@@ -295,3 +295,6 @@ impl Loop {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,8 @@ const SCHEDULES: [&str; 4] = ["a", "b", "c", "d"];
 /// Both stores, and what the history has made so far.
 struct History {
     model: MemStore,
-    sqlite: SqliteStore,
+    /// More than one over the same file: each operation goes to one of them.
+    sqlite: Vec<Arc<SqliteStore>>,
     clock: Arc<VirtualClock>,
     chance: SeededEntropy,
     tasks: Vec<NewTask>,
@@ -35,11 +36,15 @@ struct History {
 }
 
 impl History {
-    async fn new(seed: u64, location: &str) -> Self {
+    async fn new(seed: u64, location: &str, stores: usize) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(START));
+        let mut sqlite = Vec::new();
+        for _ in 0..stores {
+            sqlite.push(Arc::new(SqliteStore::open(location, config(clock.clone())).await.unwrap()));
+        }
         History {
             model: MemStore::new(clock.clone()),
-            sqlite: SqliteStore::open(location, config(clock.clone())).await.unwrap(),
+            sqlite,
             clock,
             chance: SeededEntropy::new(seed),
             tasks: Vec::new(),
@@ -48,6 +53,10 @@ impl History {
             held: Vec::new(),
             log: Vec::new(),
         }
+    }
+
+    fn sqlite(&self) -> Arc<SqliteStore> {
+        self.pick(&self.sqlite).unwrap()
     }
 
     fn below(&self, bound: usize) -> usize {
@@ -125,7 +134,7 @@ impl History {
 
     async fn enqueue(&mut self) {
         let count = u32::try_from(1 + self.below(5)).unwrap();
-        let (model, sqlite) = (self.model.draw_ids(count).await, self.sqlite.draw_ids(count).await);
+        let (model, sqlite) = (self.model.draw_ids(count).await, self.sqlite().draw_ids(count).await);
         let mut ids = self.same(("draw", count), model, sqlite).unwrap();
         let mut batch: Vec<NewTask> = Vec::new();
         while let Some(id) = ids.take() {
@@ -137,7 +146,7 @@ impl History {
         if self.coin(9) {
             batch.extend(self.pick(&self.tasks).map(|task| NewTask { level: 3 - task.level, ..task }));
         }
-        let (model, sqlite) = (self.model.enqueue(batch.clone()).await, self.sqlite.enqueue(batch.clone()).await);
+        let (model, sqlite) = (self.model.enqueue(batch.clone()).await, self.sqlite().enqueue(batch.clone()).await);
         if let Some(given) = self.same(("enqueue", &batch), model, sqlite) {
             self.ids.extend(given.iter().map(|given| given.id));
             self.tasks.extend(batch);
@@ -148,25 +157,25 @@ impl History {
         let Some(worker) = self.pick(&self.workers) else { return self.register().await };
         match self.below(12) {
             0 => {
-                let (model, sqlite) = (self.model.renew(worker, LEASE).await, self.sqlite.renew(worker, LEASE).await);
+                let (model, sqlite) = (self.model.renew(worker, LEASE).await, self.sqlite().renew(worker, LEASE).await);
                 self.same(("renew", worker), model, sqlite);
             }
             1 => {
-                let (model, sqlite) = (self.model.rescue(worker).await, self.sqlite.rescue(worker).await);
+                let (model, sqlite) = (self.model.rescue(worker).await, self.sqlite().rescue(worker).await);
                 self.same(("rescue", worker), model, sqlite);
             }
             2 => {
                 let tasks: Vec<TaskId> = (0..3).filter_map(|_| self.pick(&self.held)).map(|held| held.1).collect();
                 let model = self.model.hand_back(worker, tasks.clone()).await;
-                let sqlite = self.sqlite.hand_back(worker, tasks.clone()).await;
+                let sqlite = self.sqlite().hand_back(worker, tasks.clone()).await;
                 self.same(("hand back", worker, tasks), model, sqlite);
             }
             3 if self.coin(3) => {
-                let (model, sqlite) = (self.model.retire(worker).await, self.sqlite.retire(worker).await);
+                let (model, sqlite) = (self.model.retire(worker).await, self.sqlite().retire(worker).await);
                 self.same(("retire", worker), model, sqlite);
             }
             4 => {
-                let (model, sqlite) = (self.model.holdings(worker).await, self.sqlite.holdings(worker).await);
+                let (model, sqlite) = (self.model.holdings(worker).await, self.sqlite().holdings(worker).await);
                 self.same(("holdings", worker), model, sqlite);
             }
             5..=7 => self.claim(worker).await,
@@ -177,7 +186,7 @@ impl History {
     async fn register(&mut self) {
         let info = WorkerInfo { name: format!("worker {}", self.workers.len()), slots: 4 };
         let model = self.model.register(info.clone(), LEASE).await;
-        let sqlite = self.sqlite.register(info.clone(), LEASE).await;
+        let sqlite = self.sqlite().register(info.clone(), LEASE).await;
         let worker = self.same(("register", info), model, sqlite);
         self.workers.extend(worker);
     }
@@ -190,7 +199,7 @@ impl History {
             suspects: self.coin(3),
         };
         let model = self.model.claim(worker, request.clone()).await;
-        let sqlite = self.sqlite.claim(worker, request.clone()).await;
+        let sqlite = self.sqlite().claim(worker, request.clone()).await;
         if let Some(batch) = self.same(("claim", worker, request), model, sqlite) {
             self.held.extend(batch.tasks.iter().map(|task| (worker, task.task, task.n)));
         }
@@ -223,7 +232,7 @@ impl History {
             });
         }
         let model = self.model.finish(worker, finishes.clone()).await;
-        let sqlite = self.sqlite.finish(worker, finishes.clone()).await;
+        let sqlite = self.sqlite().finish(worker, finishes.clone()).await;
         self.same(("finish", worker, finishes), model, sqlite);
     }
 
@@ -231,25 +240,26 @@ impl History {
         let tasks: Vec<TaskId> = (0..3).filter_map(|_| self.pick(&self.ids)).chain([TaskId(1 << 40)]).collect();
         match self.below(6) {
             0..=1 => {
-                let (model, sqlite) = (self.model.cancel(tasks.clone()).await, self.sqlite.cancel(tasks.clone()).await);
+                let (model, sqlite) =
+                    (self.model.cancel(tasks.clone()).await, self.sqlite().cancel(tasks.clone()).await);
                 self.same(("cancel", tasks), model, sqlite);
             }
             2..=3 => {
-                let (model, sqlite) = (self.model.retry(tasks.clone()).await, self.sqlite.retry(tasks.clone()).await);
+                let (model, sqlite) = (self.model.retry(tasks.clone()).await, self.sqlite().retry(tasks.clone()).await);
                 self.same(("retry", tasks), model, sqlite);
             }
             4 => {
                 let queue = if self.coin(5) { "unheard of" } else { self.pick(&QUEUES).unwrap() }.to_owned();
                 let paused = self.coin(2);
                 let model = self.model.pause_queue(queue.clone(), paused).await;
-                let sqlite = self.sqlite.pause_queue(queue.clone(), paused).await;
+                let sqlite = self.sqlite().pause_queue(queue.clone(), paused).await;
                 self.same(("pause", queue, paused), model, sqlite);
             }
             _ => {
                 let keep = |coin: bool| (!coin).then(|| Duration::from_secs(self.chance.below(200)));
                 let retention = Retention { ended: keep(self.coin(3)), failed: keep(self.coin(2)) };
                 let model = self.model.prune(retention, 5_000).await;
-                let sqlite = self.sqlite.prune(retention, 5_000).await;
+                let sqlite = self.sqlite().prune(retention, 5_000).await;
                 self.same(("prune", retention), model, sqlite);
             }
         }
@@ -294,7 +304,7 @@ impl History {
                 let id = match self.pick(&self.ids).filter(|_| self.coin(5)) {
                     Some(known) => known,
                     None => {
-                        let (model, sqlite) = (self.model.draw_ids(1).await, self.sqlite.draw_ids(1).await);
+                        let (model, sqlite) = (self.model.draw_ids(1).await, self.sqlite().draw_ids(1).await);
                         self.same("draw", model, sqlite).unwrap().take().unwrap()
                     }
                 };
@@ -309,7 +319,7 @@ impl History {
             _ => ScheduleCommand::Resume(Resume::All),
         };
         let model = self.model.steer(name.clone(), command.clone()).await;
-        let sqlite = self.sqlite.steer(name.clone(), command.clone()).await;
+        let sqlite = self.sqlite().steer(name.clone(), command.clone()).await;
         self.same(("steer", name, command), model, sqlite);
     }
 
@@ -319,7 +329,7 @@ impl History {
                 let name = self.pick(&SCHEDULES).unwrap();
                 let declaration = Declaration { spec: self.spec(name), revision: self.chance.below(3) };
                 let model = self.model.declare(declaration.clone()).await;
-                let sqlite = self.sqlite.declare(declaration.clone()).await;
+                let sqlite = self.sqlite().declare(declaration.clone()).await;
                 self.same(("declare", declaration), model, sqlite);
             }
             1..=2 => self.steer().await,
@@ -329,7 +339,7 @@ impl History {
                     schedules_max: u32::try_from(1 + self.below(5)).unwrap(),
                     window_max: u32::try_from(1 + self.below(30)).unwrap(),
                 };
-                let (model, sqlite) = (self.model.materialise(sweep).await, self.sqlite.materialise(sweep).await);
+                let (model, sqlite) = (self.model.materialise(sweep).await, self.sqlite().materialise(sweep).await);
                 if let Some(report) = self.same(("sweep", sweep), model, sqlite) {
                     self.ids.extend(report.schedules.iter().flat_map(|done| done.tasks.iter().copied()));
                 }
@@ -353,7 +363,7 @@ impl History {
             slots: slots[skip..].to_vec(),
         };
         let model = self.model.apply(window.clone()).await;
-        let sqlite = self.sqlite.apply(window.clone()).await;
+        let sqlite = self.sqlite().apply(window.clone()).await;
         if let Some(done) = self.same(("apply", window), model, sqlite) {
             self.ids.extend(done.tasks);
         }
@@ -402,30 +412,30 @@ impl History {
             let before = self.pick(&self.ids).filter(|_| self.coin(3));
             let page = Page { before, limit: if self.coin(2) { 1000 } else { 7 } };
             let model = self.model.tasks(filter.clone(), page).await;
-            let sqlite = self.sqlite.tasks(filter.clone(), page).await;
+            let sqlite = self.sqlite().tasks(filter.clone(), page).await;
             self.same(("list", filter, page), model, sqlite);
         }
         for id in self.ids.clone() {
-            let (model, sqlite) = (self.model.task(id).await, self.sqlite.task(id).await);
+            let (model, sqlite) = (self.model.task(id).await, self.sqlite().task(id).await);
             self.same(("show", id), model, sqlite);
             self.log.pop();
         }
-        let (model, sqlite) = (self.model.queues().await, self.sqlite.queues().await);
+        let (model, sqlite) = (self.model.queues().await, self.sqlite().queues().await);
         self.same("queues", model, sqlite);
-        let (model, sqlite) = (self.model.workers().await, self.sqlite.workers().await);
+        let (model, sqlite) = (self.model.workers().await, self.sqlite().workers().await);
         self.same("workers", model, sqlite);
-        let (model, sqlite) = (self.model.schedules(None, 100).await, self.sqlite.schedules(None, 100).await);
+        let (model, sqlite) = (self.model.schedules(None, 100).await, self.sqlite().schedules(None, 100).await);
         self.same("schedules", model, sqlite);
         for name in SCHEDULES {
             let model = self.model.losses(name.to_owned(), 1000).await;
-            let sqlite = self.sqlite.losses(name.to_owned(), 1000).await;
+            let sqlite = self.sqlite().losses(name.to_owned(), 1000).await;
             self.same(("losses", name), model, sqlite);
         }
     }
 }
 
-async fn run(seed: u64, location: &str, steps: usize) {
-    let mut history = History::new(seed, location).await;
+async fn run(seed: u64, location: &str, stores: usize, steps: usize) {
+    let mut history = History::new(seed, location, stores).await;
     for step in 0..steps {
         history.step().await;
         if step % 40 == 39 {
@@ -440,16 +450,17 @@ async fn run(seed: u64, location: &str, steps: usize) {
 async fn random_histories_give_equal_states() {
     let first = number("PUNCTUAL_FIRST_SEED", 0);
     for seed in first..first + number("PUNCTUAL_SEEDS", 25) {
-        run(seed, "sqlite::memory:", 400).await;
+        run(seed, "sqlite::memory:", 1, 400).await;
     }
 }
 
-/// The same over a file, where reads go through other connections than writes.
+/// The same over a file that three stores have open, as three processes do: what one remembers never hides what another
+/// wrote, and reads go through other connections than writes.
 #[tokio::test]
-async fn random_histories_give_equal_states_in_a_file() {
+async fn random_histories_over_one_file_give_equal_states() {
     let dir = tempfile::TempDir::new().unwrap();
-    for seed in 1000..1003 {
+    for seed in 1000..1000 + number("PUNCTUAL_FILE_SEEDS", 3) {
         let path = dir.path().join(format!("{seed}.db"));
-        run(seed, path.to_str().unwrap(), 200).await;
+        run(seed, path.to_str().unwrap(), 3, 200).await;
     }
 }

@@ -2,6 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod differential;
+mod grouping;
+mod kills;
+mod leases;
 mod opening;
 mod stand;
 mod suite;
