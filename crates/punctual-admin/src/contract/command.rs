@@ -11,10 +11,11 @@ use std::fmt;
 pub trait Command {
     /// Runs one program and waits for its end. It has succeeded if it exits with status 0; any other end is retried.
     ///
-    /// It runs in a process group of its own, which is ended with it: whatever it left running gets SIGTERM and, a little
-    /// later, SIGKILL; so does the whole group when the task is cancelled or its time is up. Its environment is `PATH`,
-    /// `HOME`, `USER`, `LOGNAME`, `SHELL`, `TZ`, `LANG` and `LC_*` of the worker, then `PUNCTUAL_TASK`,
-    /// `PUNCTUAL_ATTEMPT` and, for an occurrence, `PUNCTUAL_SCHEDULE`, `PUNCTUAL_SLOT` and `PUNCTUAL_RUN`, then `env`.
+    /// It runs in a process group of its own. When the task is cancelled or its time is up, the whole group gets SIGTERM
+    /// and, a little later, SIGKILL. What a program leaves running when it ends by itself is left alone; its output is no
+    /// longer read then. Its environment is `PATH`, `HOME`, `USER`, `LOGNAME`, `SHELL`, `TZ`, `LANG` and `LC_*` of the
+    /// worker, then `PUNCTUAL_TASK`, `PUNCTUAL_ATTEMPT` and, for an occurrence, `PUNCTUAL_SCHEDULE`, `PUNCTUAL_SLOT` and
+    /// `PUNCTUAL_RUN`, then `env`.
     #[rpc(durable)]
     async fn run(
         &self,

@@ -1,0 +1,44 @@
+//! A schedule for people.
+
+use crate::exit::Failure;
+use crate::output::{Output, Shade, Table};
+use punctual_admin::ScheduleReport;
+
+/// Prints all that is kept of a schedule.
+pub(super) fn print(report: &ScheduleReport, output: &mut Output) -> Result<(), Failure> {
+    let schedule = &report.schedule;
+    let mut field = |name: &str, value: &str| output.line(format!("{name:<12}{value}"));
+    field("name", &schedule.name)?;
+    field("rule", &schedule.rule)?;
+    let note = if schedule.note.is_empty() { String::new() } else { format!(" ({})", schedule.note) };
+    field("state", &format!("{}{note}", schedule.state))?;
+    field("method", &schedule.method)?;
+    field("args", &report.args.to_string())?;
+    field("queue", &report.queue)?;
+    field("missed", &report.missed)?;
+    field("overlap", &format!("{} (at most {} at once)", report.overlap, report.max_pending))?;
+    field("created", &report.created)?;
+    field("version", &format!("{} (era {})", report.version, report.era))?;
+    field("runs", &format!("{} ({} live)", schedule.runs, schedule.live))?;
+    let lost: Vec<String> = report.lost.iter().map(|lost| format!("{} {}", lost.count, lost.reason)).collect();
+    field("lost", if lost.is_empty() { "none".to_owned() } else { lost.join(", ") }.as_str())?;
+    for (at, slot) in report.next.iter().enumerate() {
+        field(if at == 0 { "next" } else { "" }, &slot.local)?;
+    }
+    if report.losses.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["LOST FROM", "TO", "REASON", "SLOTS"]);
+    for loss in &report.losses {
+        let plain = |text: String| (text, Shade::Plain);
+        let least = if loss.exact { "" } else { "at least " };
+        table.row([
+            plain(loss.from.clone()),
+            plain(loss.to.clone()),
+            (loss.reason.clone(), Shade::Odd),
+            plain(format!("{least}{}", loss.count)),
+        ]);
+    }
+    output.line("")?;
+    output.table(table)
+}

@@ -1,0 +1,270 @@
+//! `punctual tasks`: look at tasks, store, cancel and retry them.
+
+mod report;
+
+use super::arguments::json_argument;
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, Shade, Table};
+use crate::target::TargetFlags;
+use clap::{Args, Subcommand};
+use punctual_admin::{TaskAct, TaskDraft, TaskLine, TaskQuery};
+
+/// The most tasks that one act of the contract takes.
+const ACT_TASKS_MAX: usize = 1_000;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TasksCommand {
+    /// List tasks, newest first.
+    List(ListArgs),
+    /// Show all that is kept of a task: arguments, attempts, results, errors.
+    #[command(after_help = "\
+Examples:
+  punctual tasks show 2G7K
+  punctual tasks show 2G7K --json | jq '.attempts[-1].out'")]
+    Show {
+        /// The task, as `tasks list` prints it.
+        id: String,
+    },
+    /// Store a task.
+    Enqueue(EnqueueArgs),
+    /// Cancel tasks: waiting ones at once, running ones by asking their handlers.
+    #[command(after_help = "\
+Examples:
+  punctual tasks cancel 2G7K 2G7M
+  punctual tasks list --state waiting --queue mail | cut -f1 | xargs punctual tasks cancel
+
+Exit code 3 if one of them is unknown, 1 if one had ended before.")]
+    Cancel {
+        /// The tasks.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Make ended tasks wait again, due now, with all their attempts.
+    Retry(RetryArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual tasks list --state failed
+  punctual tasks list --schedule nightly --limit 5
+  punctual tasks list --queue mail --json | jq -r '.[].id'
+  punctual tasks list --before 2G7K                          # the next page
+
+Columns: id, state, method, queue, due, attempts, schedule, error.")]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Only in this state.
+    #[arg(long, value_parser = ["waiting", "parked", "running", "succeeded", "failed", "cancelled", "expired"])]
+    state: Option<String>,
+    /// Only older than this task: the last one of the page before.
+    #[arg(long, value_name = "ID")]
+    before: Option<String>,
+    /// At most this many.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FilterArgs {
+    /// Only in this queue.
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+    /// Only of this method.
+    #[arg(long, value_name = "SERVICE/METHOD")]
+    method: Option<String>,
+    /// Only occurrences of this schedule.
+    #[arg(long, value_name = "NAME")]
+    schedule: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual tasks enqueue Http/request '{\"url\": \"https://example.org/hook\", \"json\": {\"order\": 42}}'
+  punctual tasks enqueue Billing/charge '{\"order\": 42, \"cents\": 995}' --key charge-42 --delay 1h
+  punctual tasks enqueue Command/run '{\"program\": \"pg_dump\", \"args\": [\"app\"]}' --timeout 2h --attempts 2
+  punctual tasks enqueue Billing/settle @settle.json --at 2026-12-31T22:00:00Z
+
+The id of the task is printed. With a key that a task holds already, that task's id.")]
+pub(crate) struct EnqueueArgs {
+    /// The method.
+    #[arg(value_name = "SERVICE/METHOD")]
+    method: String,
+    /// Its arguments by name, as a JSON object; @FILE reads a file and - standard input.
+    #[arg(value_name = "JSON", default_value = "{}")]
+    args: String,
+    /// The queue; the service's name without it.
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+    /// At most one task of the method that has not ended holds this key.
+    #[arg(long, value_name = "TEXT")]
+    key: Option<String>,
+    /// How long to wait before the first attempt.
+    #[arg(long, value_name = "DURATION", conflicts_with = "at")]
+    delay: Option<String>,
+    /// When the first attempt is due.
+    #[arg(long, value_name = "INSTANT")]
+    at: Option<String>,
+    /// 0 (first) to 3 (last).
+    #[arg(long, value_name = "0-3", value_parser = clap::value_parser!(u8).range(0..=3))]
+    priority: Option<u8>,
+    /// How many attempts may be spent in all.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: Option<u32>,
+    /// How long one attempt may take.
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual tasks retry 2G7K
+  punctual tasks retry --failed --queue mail
+
+Exit code 3 if one of them is unknown, 1 if one has not ended or its key is held by another.")]
+pub(crate) struct RetryArgs {
+    /// The tasks.
+    #[arg(value_name = "ID", required_unless_present = "failed")]
+    ids: Vec<String>,
+    /// All failed tasks, of one queue, method or schedule if given.
+    #[arg(long, conflicts_with = "ids")]
+    failed: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+pub(crate) async fn run(command: TasksCommand, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
+    match command {
+        TasksCommand::List(args) => {
+            let ListArgs { filter: FilterArgs { queue, method, schedule }, state, before, limit } = args;
+            let query = TaskQuery { state, queue, method, schedule, before, limit };
+            let tasks = target.ask(async |admin| admin.list_tasks(query).await).await?;
+            output.list(&tasks, table)
+        }
+        TasksCommand::Show { id } => {
+            let report = target.ask(async |admin| admin.show_task(id).await).await?;
+            if output.is_json() { output.json(&report) } else { report::print(&report, output) }
+        }
+        TasksCommand::Enqueue(args) => enqueue(args, target, output).await,
+        TasksCommand::Cancel { ids } => {
+            let acts = target
+                .ask(async |admin| {
+                    let mut acts = Vec::new();
+                    for part in ids.chunks(ACT_TASKS_MAX) {
+                        acts.extend(admin.cancel_tasks(part.to_vec()).await?);
+                    }
+                    Ok(acts)
+                })
+                .await?;
+            told(&acts, output)
+        }
+        TasksCommand::Retry(args) => retry(args, target, output).await,
+    }
+}
+
+async fn enqueue(args: EnqueueArgs, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
+    let draft = TaskDraft {
+        method: args.method,
+        args: json_argument(&args.args)?,
+        queue: args.queue,
+        key: args.key,
+        delay: args.delay,
+        at: args.at,
+        priority: args.priority,
+        attempts: args.attempts,
+        timeout: args.timeout,
+    };
+    let stored = target.ask(async |admin| admin.enqueue_task(draft).await).await?;
+    if output.is_json() {
+        return output.json(&stored);
+    }
+    output.line(&stored.id)?;
+    if !stored.inserted && output.is_terminal() {
+        output.line("(it was there already: a task that has not ended holds the key)")?;
+    }
+    Ok(())
+}
+
+async fn retry(args: RetryArgs, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
+    let RetryArgs { ids, failed, filter: FilterArgs { queue, method, schedule } } = args;
+    if !failed && (queue.is_some() || method.is_some() || schedule.is_some()) {
+        return Err(Failure::usage(
+            "--queue, --method and --schedule choose among failed tasks; add --failed, or name tasks only",
+        ));
+    }
+    let acts = target
+        .ask(async |admin| {
+            let mut acts = Vec::new();
+            for part in ids.chunks(ACT_TASKS_MAX) {
+                acts.extend(admin.retry_tasks(part.to_vec()).await?);
+            }
+            let mut before = None;
+            // Pages go back in time, so that a task which fails again meanwhile is not met twice.
+            while failed {
+                let query = TaskQuery {
+                    state: Some("failed".to_owned()),
+                    queue: queue.clone(),
+                    method: method.clone(),
+                    schedule: schedule.clone(),
+                    before,
+                    limit: u32::try_from(ACT_TASKS_MAX).unwrap_or(0),
+                };
+                let page: Vec<String> = admin.list_tasks(query).await?.into_iter().map(|task| task.id).collect();
+                before = page.last().cloned();
+                if before.is_none() {
+                    break;
+                }
+                acts.extend(admin.retry_tasks(page).await?);
+            }
+            Ok(acts)
+        })
+        .await?;
+    told(&acts, output)
+}
+
+/// Prints what became of each task, and fails if one of them was not what it had to be.
+fn told(acts: &[TaskAct], output: &mut Output) -> Result<(), Failure> {
+    output.list(acts, |acts| {
+        let mut table = Table::new(&["ID", "OUTCOME", "DETAIL"]);
+        for act in acts {
+            table.row([
+                (act.id.clone(), Shade::Plain),
+                (act.outcome.clone(), Shade::of_state(&act.outcome)),
+                (act.detail.clone(), Shade::Plain),
+            ]);
+        }
+        table
+    })?;
+    let unknown = acts.iter().filter(|act| act.outcome == "unknown").count();
+    let refused = acts.iter().filter(|act| matches!(act.outcome.as_str(), "ended" | "not_ended" | "key_held")).count();
+    match (unknown, refused) {
+        (0, 0) => Ok(()),
+        (0, refused) => Err(Failure::failed(format!("{refused} of {} tasks are not in a state for that", acts.len()))),
+        (unknown, _) => Err(Failure::new(
+            Exit::NotFound,
+            "not_found",
+            format!("{unknown} of {} tasks are not there; `punctual tasks list` shows those that are", acts.len()),
+        )),
+    }
+}
+
+fn table(tasks: &[TaskLine]) -> Table {
+    let mut table = Table::new(&["ID", "STATE", "METHOD", "QUEUE", "DUE", "ATTEMPTS", "SCHEDULE", "ERROR"]);
+    for task in tasks {
+        let plain = |text: &str| (text.to_owned(), Shade::Plain);
+        table.row([
+            plain(&task.id),
+            (task.state.clone(), Shade::of_state(&task.state)),
+            plain(&task.method),
+            plain(&task.queue),
+            plain(&task.due),
+            plain(&task.attempts.to_string()),
+            plain(task.schedule.as_deref().unwrap_or_default()),
+            plain(task.error.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table
+}

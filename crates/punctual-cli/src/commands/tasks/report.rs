@@ -1,0 +1,72 @@
+//! A task for people.
+
+use crate::exit::Failure;
+use crate::output::{Output, Shade, Table};
+use punctual_admin::TaskReport;
+use serde_json::Value;
+
+/// Prints all that is kept of a task.
+pub(super) fn print(report: &TaskReport, output: &mut Output) -> Result<(), Failure> {
+    let task = &report.task;
+    let mut field = |name: &str, value: &str| output.line(format!("{name:<10}{value}"));
+    field("id", &task.id)?;
+    field("state", &task.state)?;
+    field("method", &task.method)?;
+    field("queue", &format!("{} (priority {})", task.queue, task.priority))?;
+    field("created", &task.created)?;
+    field("due", &task.due)?;
+    if let Some(schedule) = &task.schedule {
+        field("schedule", schedule)?;
+    }
+    if let Some(slot) = &task.slot {
+        field("slot", slot)?;
+    }
+    if let Some(run) = report.run {
+        field("run", &run.to_string())?;
+    }
+    if let Some(key) = &report.key {
+        field("key", key)?;
+    }
+    field("args", &report.args.to_string())?;
+    if report.attempts.is_empty() {
+        return field("attempts", "none ended yet");
+    }
+    let mut table = Table::new(&["ATTEMPT", "OUTCOME", "STARTED", "ENDED", "WORKER", "RESULT OR ERROR"]);
+    for attempt in &report.attempts {
+        let plain = |text: String| (text, Shade::Plain);
+        table.row([
+            plain(attempt.n.to_string()),
+            (attempt.outcome.clone(), Shade::of_state(&attempt.outcome)),
+            plain(attempt.started.clone()),
+            plain(attempt.ended.clone()),
+            plain(attempt.worker.to_string()),
+            plain(said(&attempt.out)),
+        ]);
+    }
+    output.line("")?;
+    output.table(table)?;
+    for (name, text) in report.attempts.last().map(|attempt| written(&attempt.out)).unwrap_or_default() {
+        output.line(format!("\n{name} of the last attempt:"))?;
+        output.line(text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// What a program wrote, of the results and errors that hold such.
+fn written(out: &Value) -> Vec<(&'static str, &str)> {
+    let error = out.get("detail").and_then(Value::as_object).and_then(|detail| detail.values().next());
+    let place = error.unwrap_or(out);
+    let text = |name: &'static str| {
+        let text = place.get(name)?.get("text")?.as_str()?;
+        (!text.is_empty()).then_some((name, text))
+    };
+    ["stdout", "stderr"].into_iter().filter_map(text).collect()
+}
+
+/// An error by its message, a result as it is.
+fn said(out: &Value) -> String {
+    match out.get("message").and_then(Value::as_str) {
+        Some(message) => message.to_owned(),
+        None => out.to_string(),
+    }
+}

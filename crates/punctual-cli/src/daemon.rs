@@ -1,0 +1,154 @@
+//! The daemon: a store, an engine with the shipped services, and an RPC server with these and the admin service.
+//!
+//! ```text
+//!  open the store ─▶ bind the addresses ─▶ start the engine ─▶ ready ─▶ first signal: drain within the grace ─▶ stopped
+//! ```
+//! Addresses are bound before the engine claims anything, so that a second daemon on them ends without having run a task.
+
+mod logging;
+mod notify;
+mod signals;
+
+pub(crate) use logging::start as start_logging;
+
+use crate::admin::{AdminService, Catalog, Commands};
+use crate::config::Settings;
+use crate::exit::Failure;
+use crate::output::Output;
+use crate::services::{CommandService, HttpService};
+use notify::notify;
+use punctual::clock::SystemClock;
+use punctual::engine::Engine;
+use punctual::rpc::{Server, ServerConfig, ServerHandle, Stopped};
+use punctual::sqlite::SqliteStore;
+use punctual::task::{MemStore, Store};
+use punctual_admin::{AdminServer, CommandServer, HttpServer};
+use serde::Serialize;
+use signals::Signals;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the daemon says when it is ready.
+#[derive(Debug, Serialize)]
+struct Ready<'a> {
+    ready: bool,
+    version: &'static str,
+    pid: u32,
+    addresses: &'a [String],
+    location: String,
+    runs: Vec<String>,
+}
+
+/// Runs until it is told to stop.
+///
+/// # Errors
+/// Where it cannot start, or could not stop everything in time.
+pub(crate) async fn run(settings: Settings, output: &mut Output) -> Result<(), Failure> {
+    // From here on a signal is not lost, whenever it comes.
+    let mut signals = Signals::listen()?;
+    let store = open(&settings).await?;
+    let http = HttpService::new(settings.http_allow.clone()).map_err(Failure::failed)?;
+    let command =
+        settings.allow_commands.then(|| CommandService::new(settings.engine.cancel_grace, settings.engine.stop_grace));
+    let commands = command.clone().map_or(Commands::Refused, Commands::Run);
+    let admin = Arc::new(AdminService::new(Catalog::new(Some(http.clone()), commands)));
+    let (http, command) = (HttpServer::new(http), command.map(CommandServer::new));
+
+    let server = bind(&settings, AdminServer::from_arc(Arc::clone(&admin)), &http, command.as_ref()).await?;
+    let mut builder = Engine::builder(Arc::clone(&store)).config(settings.engine.clone()).serve(http);
+    if let Some(name) = settings.name.clone() {
+        builder = builder.name(name);
+    }
+    if let Some(command) = command {
+        builder = builder.serve(command);
+    }
+    let engine = builder.start().await?;
+    admin.start(engine.clone());
+    let runs = admin.runs();
+    let server = server.spawn();
+    tell_ready(&server, store.info().location, runs, output)?;
+    notify("READY=1");
+
+    let signal = signals.next().await;
+    tracing::info!(signal, grace = ?settings.shutdown_grace, "stopping; a second signal ends the grace");
+    notify("STOPPING=1");
+    stop(&server, &engine, settings.shutdown_grace, &mut signals).await
+}
+
+async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
+    if settings.database == "memory:" {
+        return Ok(Arc::new(MemStore::new(Arc::new(SystemClock))));
+    }
+    Ok(Arc::new(SqliteStore::open(&settings.database, settings.store.clone()).await?))
+}
+
+async fn bind(
+    settings: &Settings,
+    admin: AdminServer<AdminService>,
+    http: &HttpServer<HttpService>,
+    command: Option<&CommandServer<CommandService>>,
+) -> Result<Server, Failure> {
+    let mut config = ServerConfig::default();
+    config.allow_plaintext_off_loopback = settings.allow_plaintext_off_loopback;
+    config.grace = settings.shutdown_grace;
+    let mut builder = Server::builder().config(config).service(admin).service(http.clone());
+    if let Some(command) = command {
+        builder = builder.service(command.clone());
+    }
+    for address in &settings.listen {
+        builder = builder.listen(address);
+    }
+    builder.bind().await.map_err(|error| {
+        let message = match error.io_kind() {
+            Some(std::io::ErrorKind::AddrInUse) => {
+                format!("{error}; is a daemon running there already? choose another address by --listen")
+            }
+            Some(std::io::ErrorKind::NotFound) => {
+                format!("{error}; create the folder of the socket first, or choose another by --listen")
+            }
+            Some(_) => format!("{error}; choose another address by --listen"),
+            None => error.to_string(),
+        };
+        if error.io_kind().is_some() { Failure::failed(message) } else { Failure::usage(message) }
+    })
+}
+
+fn tell_ready(server: &ServerHandle, location: String, runs: Vec<String>, output: &mut Output) -> Result<(), Failure> {
+    let addresses = server.local_addrs();
+    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    let told = if output.is_json() {
+        output.json(&Ready { ready: true, version, pid, addresses, location, runs })
+    } else {
+        addresses.iter().try_for_each(|address| output.line(format!("listening on {address}"))).and_then(|()| {
+            output.line(format!("ready: punctual {version} (pid {pid}) on {location}, runs {}", runs.join(", ")))
+        })
+    };
+    match told.and_then(|()| output.flush()) {
+        // Who started it may not want to know.
+        Err(failure) if crate::output::is_reader_gone(&failure) => Ok(()),
+        told => told,
+    }
+}
+
+async fn stop(server: &ServerHandle, engine: &Engine, grace: Duration, signals: &mut Signals) -> Result<(), Failure> {
+    let (stopped, report) = tokio::select! {
+        biased;
+        done = async { tokio::join!(server.shutdown(grace), engine.shutdown(grace)) } => done,
+        signal = signals.next() => {
+            tracing::warn!(signal, "a second signal: stopping without grace");
+            // Calls are dropped with the process; attempts have to be given back.
+            (Stopped::default(), engine.shutdown(Duration::ZERO).await)
+        }
+    };
+    if report.is_clean() && stopped.stuck == 0 {
+        tracing::info!(handed_back = report.handed_back, cancelled_calls = stopped.cancelled, "stopped");
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "stopped, but not cleanly: {} handlers and {} calls did not end, {} results could not be recorded; their tasks run again \
+         once the lease has ended",
+        report.stuck.len(),
+        stopped.stuck,
+        report.unrecorded
+    )))
+}

@@ -1,0 +1,77 @@
+//! The admin service on a database file, in this process.
+
+use crate::admin::{AdminService, Catalog, Commands};
+use crate::exit::{Exit, Failure};
+use punctual::engine::Engine;
+use punctual::rpc::{Server, ServerHandle};
+use punctual::sqlite::{Location, SqliteConfig, SqliteStore};
+use punctual_admin::AdminServer;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the service listens inside this process, which hosts one.
+const ADDRESS: &str = "inproc:punctual-admin";
+
+/// How long the service may take to stop: the one call that it had is over.
+const STOP_WITHIN: Duration = Duration::from_secs(1);
+
+/// A service that stores and asks, and runs nothing.
+pub(crate) struct DatabaseHost {
+    server: ServerHandle,
+}
+
+impl DatabaseHost {
+    /// Opens the database and serves it.
+    ///
+    /// # Errors
+    /// Where there is no database at the place, or it cannot be opened. Nothing is created: a name that is misspelt must
+    /// not become an empty database.
+    pub(crate) async fn start(location: &str) -> Result<Self, Failure> {
+        must_be_there(location)?;
+        let mut config = SqliteConfig::default();
+        // Only `serve` and `migrate` change tables: a command that looks at them must not.
+        config.migrate = false;
+        let store = SqliteStore::open(location, config).await?;
+        let engine = Engine::builder(Arc::new(store)).start().await?;
+        let service = AdminService::new(Catalog::new(None, Commands::Stored));
+        service.start(engine);
+        let server = Server::builder()
+            .service(AdminServer::new(service))
+            .listen(ADDRESS)
+            .bind()
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        Ok(DatabaseHost { server: server.spawn() })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &'static str {
+        ADDRESS
+    }
+
+    /// Ends it.
+    pub(crate) async fn stop(self) {
+        self.server.shutdown(STOP_WITHIN).await;
+    }
+}
+
+/// Refuses a place without a database.
+///
+/// # Errors
+/// Where the location means nothing, or no file is there.
+pub(crate) fn must_be_there(location: &str) -> Result<(), Failure> {
+    match Location::parse(location).map_err(|error| Failure::usage(format!("--db: {error}")))? {
+        Location::Memory => {
+            Err(Failure::usage("a database in memory ends with the command that made it; name a file by --db"))
+        }
+        Location::File(path) if path.exists() => Ok(()),
+        Location::File(path) => Err(Failure::new(
+            Exit::NotFound,
+            "not_found",
+            format!(
+                "there is no database at {path}; check the path, or create it with `punctual migrate --db {path}`",
+                path = path.display()
+            ),
+        )),
+    }
+}
