@@ -196,14 +196,37 @@ impl Type {
     /// The map from `key` to `value`.
     ///
     /// # Panics
-    /// Where both take no bytes, as [`Type::seq_of`] does.
+    /// Where `key` cannot be a name in JSON, which tools speak and the store keeps. In a constant that is a compile error.
     #[must_use]
     pub const fn map_of(key: &'static Type, value: &'static Type) -> Type {
         assert!(
-            !key.is_zero_size(),
-            "a map with zero-size keys cannot cross the wire: its length costs nothing to lie about"
+            key.is_map_key(),
+            "a map's key is text, a whole number, a bool, a char, or an enum of plain variants, since JSON has no other \
+             names: send a sequence of pairs"
         );
         Type::Map(key, value)
+    }
+
+    /// Whether every codec can carry a map with such keys.
+    #[must_use]
+    pub const fn is_map_key(&self) -> bool {
+        match self {
+            Type::Str | Type::Char | Type::Bool => true,
+            Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::U128 => true,
+            Type::I8 | Type::I16 | Type::I32 | Type::I64 | Type::I128 => true,
+            Type::Struct(StructType { fields: Fields::Newtype(inner), .. }) => inner.is_map_key(),
+            Type::Enum(shape) => {
+                let mut at = 0;
+                while at < shape.variants.len() {
+                    if !matches!(shape.variants[at].fields, Fields::Unit) {
+                        return false;
+                    }
+                    at += 1;
+                }
+                true
+            }
+            _ => false,
+        }
     }
 }
 

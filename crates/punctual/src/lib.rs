@@ -85,7 +85,98 @@ pub mod prelude;
 
 pub use bytes::Bytes;
 pub use punctual_context::{CancelReason, Context, Metadata, MetadataError, Peer, SlotScope, TaskScope};
-pub use punctual_macros::{message, service};
+/// Gives a type its wire form: serde and a [`Schema`] that agree with each other.
+///
+/// On structures and enumerations, also generic ones. Everything that is owned and finite can be a message: a type that
+/// contains itself does not compile (send a list of nodes that refer to each other by number), nor does a collection of
+/// values that take no bytes, or a map whose keys JSON could not say.
+///
+/// ```
+/// use punctual::{Bytes, message};
+///
+/// /// A document.
+/// #[message]
+/// #[derive(Debug, Clone)]
+/// #[serde(rename_all = "camelCase")]
+/// pub struct Document {
+///     pub title: String,
+///     /// What an older peer does not send takes its default.
+///     #[serde(default)]
+///     pub tags: Vec<String>,
+///     pub body: Bytes,
+///     /// A type of somebody else's has no schema of its own: say which one it has.
+///     #[message(as = String)]
+///     #[serde(with = "as_text")]
+///     pub owner: std::net::Ipv4Addr,
+/// }
+/// # mod as_text {
+/// #     use punctual::serde::{Deserialize, Deserializer, Serializer, de::Error};
+/// #     use std::net::Ipv4Addr;
+/// #     pub fn serialize<S: Serializer>(a: &Ipv4Addr, s: S) -> Result<S::Ok, S::Error> { s.collect_str(a) }
+/// #     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Ipv4Addr, D::Error> {
+/// #         String::deserialize(d)?.parse().map_err(D::Error::custom)
+/// #     }
+/// # }
+/// ```
+///
+/// # Between versions
+/// Two sides whose contracts have the same hash speak a compact codec without names. Where they differ, in a rolling
+/// upgrade, both go on by name, with serde's rules: a field that the other side does not send needs `serde(default)` (an
+/// `Option` has one), one that this side does not know is ignored, a renamed one needs `serde(alias)`. The same holds for
+/// tasks that wait in a store.
+///
+/// # What serde attributes do
+/// `rename`, `rename_all`, `rename_all_fields`, `alias`, `default`, `skip` (of a field), `transparent`, `other`, `bound`,
+/// `deny_unknown_fields` work as ever. `flatten`, `tag`, `content`, `untagged`, `skip_serializing_if` and one-sided `skip`
+/// are refused: the compact codec carries no names. `with` needs `#[message(as = SomeType)]`. A type that writes itself by
+/// hand implements serde and [`Schema`] by hand.
+///
+/// # Argument
+/// `crate = "path"`: where this crate is, if not at `::punctual`.
+pub use punctual_macros::message;
+/// Turns a trait into a contract.
+///
+/// From `pub trait Billing` come, beside the trait:
+/// - `BillingClient`, whose methods give call objects: each is the future of its call and takes options by value before it is
+///   awaited ([`Unary`], [`OneWay`]). It also implements `Billing` itself where every error type is `From<Status>`.
+/// - `BillingServer`, which serves an implementation: give it to [`Server::builder`], and to an engine if methods are durable.
+/// - the module `billing` with one request structure a method (`billing::Charge { order, cents }`), and `billing::DESCRIPTOR`.
+///
+/// # Methods
+/// `async fn name(&self, argument: Owned, ..) -> Result<T, E>`, without generics, lifetimes, references, patterns and bodies.
+/// Implementations write the same `async fn`; their futures must be `Send`. `T`, `E` and the arguments are of types with a
+/// [`Schema`]. An error type of the application's own arrives typed ([`CallError::App`]); [`Status`] as the error type is sent
+/// as what it is. An argument may carry doc comments and `serde` attributes: they belong to the field of its request.
+///
+/// A method whose only argument is [`Bytes`] sends it as it is, without a codec; so does one that returns `Bytes`.
+///
+/// # `#[rpc(..)]` on a method
+/// | key | means |
+/// |---|---|
+/// | `oneway` | no reply: the method returns nothing, and success is that the call was queued or sent |
+/// | `idempotent` | the call may be sent twice, so that a retry policy may apply |
+/// | `timeout = "2s"` | the call's own timeout where the caller gives none, and the budget of each attempt as a task |
+/// | `durable` | the request can be stored and run later: `engine.enqueue(billing::Charge { .. })` |
+/// | `queue = "payments"` | of a durable method: its queue; the service's name by default |
+/// | `attempts = 8` | of a durable method: tries in all |
+/// | `backoff = "exponential(1s, 10m)"` | of a durable method: the first and the longest wait between tries; also `linear(1s, 1m)`, `fixed(5s)` |
+/// | `priority = 0` | of a durable method: its level in the queue, 0 (first) to 3 (last) |
+///
+/// Durations are whole numbers with `us`, `ms`, `s`, `m`, `h` or `d`, also summed: `"1m30s"`.
+///
+/// The error of a durable method decides what becomes of its task: a [`Status`] of `InvalidArgument` or `Unimplemented` is not
+/// tried again, one with a `retry_after` is tried then; an error `E` with `impl From<&E> for punctual::Failure` says itself;
+/// every other is tried again as the policy says.
+///
+/// # Names
+/// A method's name on the wire is `Service/method`. Renaming either makes another method; its types' names do not count.
+///
+/// # Arguments
+/// - `name = "acme.Billing"`: the service's name on the wire, if not the trait's.
+/// - `crate = "path"`: where this crate is, if not at `::punctual`.
+///
+/// A contract stands in a module, not inside a function: the module of its requests looks for the types beside it.
+pub use punctual_macros::service;
 pub use punctual_proto::schema::Schema;
 pub use punctual_proto::status::{CallError, Code, Status};
 pub use punctual_rpc::{CallOptions, Channel, ChannelConfig, OneWay, Server, ServerConfig, ServerHandle, Unary};

@@ -1,3 +1,5 @@
+//! What a message expands to, and what is refused.
+
 use super::message;
 use super::rename::Rule;
 use proc_macro2::TokenStream;

@@ -1,3 +1,5 @@
+//! What a contract expands to, and what is refused.
+
 use super::service;
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,3 +1,5 @@
+//! The numbers and texts of contracts.
+
 use super::{MethodDescriptor, ServiceDescriptor, check_unique_ids, method_id};
 use crate::schema::{Field, Fields, StructType, Type};
 

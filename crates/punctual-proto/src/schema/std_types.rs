@@ -6,7 +6,11 @@ use super::{EnumType, Field, Fields, Schema, StructType, Type, Variant};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::time::Duration;
+use std::num::{
+    NonZeroI8, NonZeroI16, NonZeroI32, NonZeroI64, NonZeroI128, NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64,
+    NonZeroU128,
+};
+use std::time::{Duration, SystemTime};
 
 macro_rules! plain {
     ($($ty:ty => $shape:ident),* $(,)?) => {
@@ -21,6 +25,8 @@ plain! {
     u8 => U8, u16 => U16, u32 => U32, u64 => U64, u128 => U128,
     i8 => I8, i16 => I16, i32 => I32, i64 => I64, i128 => I128,
     f32 => F32, f64 => F64,
+    NonZeroU8 => U8, NonZeroU16 => U16, NonZeroU32 => U32, NonZeroU64 => U64, NonZeroU128 => U128,
+    NonZeroI8 => I8, NonZeroI16 => I16, NonZeroI32 => I32, NonZeroI64 => I64, NonZeroI128 => I128,
     str => Str, String => Str, Bytes => Bytes, serde_json::Value => Json,
 }
 
@@ -80,6 +86,17 @@ impl Schema for Duration {
         fields: Fields::Named(&[
             Field { name: "secs", docs: "Whole seconds.", ty: &Type::U64, optional: false },
             Field { name: "nanos", docs: "Nanoseconds below a second.", ty: &Type::U32, optional: false },
+        ]),
+    });
+}
+
+impl Schema for SystemTime {
+    const TYPE: &'static Type = &Type::Struct(&StructType {
+        name: "SystemTime",
+        docs: "An instant, UTC.",
+        fields: Fields::Named(&[
+            Field { name: "secs_since_epoch", docs: "Seconds since 1970.", ty: &Type::U64, optional: false },
+            Field { name: "nanos_since_epoch", docs: "Nanoseconds below a second.", ty: &Type::U32, optional: false },
         ]),
     });
 }

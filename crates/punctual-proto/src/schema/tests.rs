@@ -1,3 +1,5 @@
+//! The shapes of borrowed types, and what no shape may be.
+
 use super::{Schema, Type};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -34,6 +36,25 @@ fn zero_size_is_seen_through_wrappers() {
     assert!(!<((), u8)>::TYPE.is_zero_size());
     assert!(std::panic::catch_unwind(|| Type::seq_of(&Type::Unit)).is_err());
     assert!(std::panic::catch_unwind(|| Type::map_of(&Type::Unit, &Type::U8)).is_err());
+}
+
+/// Keys that JSON could not say are refused where the type is declared, not when a tool first meets one.
+#[test]
+fn map_keys_are_names() {
+    for key in [<String>::TYPE, <i128>::TYPE, <bool>::TYPE, <char>::TYPE] {
+        assert!(key.is_map_key(), "{}", key.canonical());
+    }
+    for key in [
+        <()>::TYPE,
+        <(u8, u8)>::TYPE,
+        <Result<u8, u8>>::TYPE,
+        <Option<u8>>::TYPE,
+        <Vec<u8>>::TYPE,
+        <f64>::TYPE,
+        <bytes::Bytes>::TYPE,
+    ] {
+        assert!(!key.is_map_key(), "{}", key.canonical());
+    }
 }
 
 /// A JSON value anywhere inside keeps a type out of the compact codec.

@@ -108,6 +108,7 @@ fn borrowed_types() {
     check(&(1.0f32, 2.0f64, 'c', "text".to_owned(), ()));
     check(&(Bytes::from_static(b"x"), Box::new(1u8), std::borrow::Cow::Borrowed("x")));
     check(&(Some(1u8), None::<u8>, vec![1u8], [1u8; 4], (1u8,)));
+    check(&(std::num::NonZeroU64::MIN, std::num::NonZeroI8::MIN, std::time::SystemTime::UNIX_EPOCH));
     check(&(BTreeSet::from([1u8]), HashMap::from([(1u8, 'a')])));
     check(&(Duration::from_millis(1), Ok::<u8, String>(1), Err::<u8, String>("e".to_owned())));
 }
