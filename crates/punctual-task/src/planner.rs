@@ -23,7 +23,7 @@
 //! 1. a slot that has a task *exists*: it spends no grant and no run number;
 //! 2. a slot in a gap that the rule skips is lost (gap);
 //! 3. a slot on time is kept; a late one is kept or lost as the missed policy says, which looks at instants only, so that
-//!    what other writers created does not change its mind; an operator's [`Position::kept_to`] overrules it;
+//!    what other writers created does not change its mind; an operator's [`Position::kept_to`](crate::Position::kept_to) overrules it;
 //! 4. a kept slot is created if `max_pending` and the series' budget allow; else the overlap rule says what happens. Under
 //!    `wait` and `cancel` the cursor stops there, and the slot is judged again by the next sweep.
 //!

@@ -33,30 +33,35 @@ pub(crate) fn leap(
     if snapshot.position.kept_to.is_some_and(|to| from.at <= to) {
         return Ok(None);
     }
+    // Once the oldest is decided nothing remembers it, so that the others must be decided in the same pass.
+    let must = snapshot.spec.missed == Missed::Earliest && judge.oldest_decided;
+    let long = |end| estimate(sample, from.at, end) > EXACT_MAX;
+    if !must && !long(judge.cut) {
+        return Ok(None);
+    }
     let rule = snapshot.rule;
     let before = from.at.before(TICK);
-    let (end, reason, must) = match snapshot.spec.missed {
-        Missed::Skip => (judge.cut, LossReason::Policy, false),
+    let (end, reason) = match snapshot.spec.missed {
+        Missed::Skip => (judge.cut, LossReason::Policy),
         Missed::Latest { .. } => match tail(rule, before, judge.now, 1)?.first() {
-            Some(newest) => (newest.at.min(judge.cut), LossReason::Policy, false),
+            Some(newest) => (newest.at.min(judge.cut), LossReason::Policy),
             None => return Ok(None),
         },
-        // Once the oldest is decided nothing remembers it, so that the others must be decided in the same pass.
-        Missed::Earliest if judge.oldest_decided => (judge.cut, LossReason::Policy, true),
+        Missed::Earliest if judge.oldest_decided => (judge.cut, LossReason::Policy),
         Missed::Earliest => return Ok(None),
         Missed::All { max_count, max_age, overflow } => {
             let young = judge.now.before(max_age).min(judge.cut);
             match overflow {
-                _ if from.at < young => (young, LossReason::Age, false),
+                _ if from.at < young => (young, LossReason::Age),
                 Overflow::Halt => return Ok(None),
                 Overflow::SkipOldest => {
                     let kept = tail(rule, before, judge.cut.before(TICK), max_count as usize)?;
-                    (kept.first().map_or(judge.cut, |slot| slot.at), LossReason::Cap, false)
+                    (kept.first().map_or(judge.cut, |slot| slot.at), LossReason::Cap)
                 }
             }
         }
     };
-    if end <= from.at || !(must || estimate(sample, from.at, end) > EXACT_MAX) {
+    if end <= from.at || !(must || long(end)) {
         return Ok(None);
     }
     let last = tail(rule, before, end.before(TICK), 1)?.first().map_or(from.at, |slot| slot.at);
