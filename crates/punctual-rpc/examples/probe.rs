@@ -128,7 +128,10 @@ impl Load {
                         "echo" => {
                             let call: Unary<_, Bytes, Status> =
                                 channel.unary(&DESCRIPTOR, 1, Echo { data: data.clone() });
-                            assert_eq!(call.timeout(Duration::from_secs(30)).await.map(|data| data.len()), Ok(data.len()));
+                            assert_eq!(
+                                call.timeout(Duration::from_secs(30)).await.map(|data| data.len()),
+                                Ok(data.len())
+                            );
                         }
                         _ => {
                             let call = channel.oneway(&DESCRIPTOR, 2, Echo { data: data.clone() });

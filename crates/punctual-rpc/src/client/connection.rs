@@ -2,15 +2,16 @@
 
 use crate::client::contracts::Contracts;
 use crate::driver::Role;
+use crate::stats::ChannelStats;
 use punctual_clock::Clock;
 use punctual_proto::codec::Codec;
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::frame::Direction;
 use punctual_proto::handshake::{Agreement, Welcome};
 use punctual_proto::limits::Limits;
-use punctual_proto::session::{Block, ClientCounters, ClientSession, Closure, Item, Session};
+use punctual_proto::session::{Block, ClientSession, Closure, Item, Session};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -35,6 +36,7 @@ pub(crate) struct Connection {
     clock: Arc<dyn Clock>,
     write_latency: Duration,
     turns: AtomicU64,
+    violated: AtomicBool,
     life: watch::Sender<Life>,
 }
 
@@ -52,6 +54,7 @@ impl Connection {
             clock: driver_clock,
             write_latency,
             turns: AtomicU64::new(0),
+            violated: AtomicBool::new(false),
             life: watch::Sender::new(Life::Open),
         }
     }
@@ -84,8 +87,14 @@ impl Connection {
         }
     }
 
-    pub(crate) fn counters(&self) -> (ClientCounters, u64) {
-        (self.session().counters(), self.turns.load(Ordering::Relaxed))
+    /// Adds what this connection counted.
+    pub(crate) fn add_to(&self, stats: &mut ChannelStats) {
+        let counters = self.session().counters();
+        stats.published += counters.published;
+        stats.late_replies += counters.late_replies;
+        stats.cancels += counters.cancels;
+        stats.violations += u64::from(self.violated.load(Ordering::Relaxed));
+        stats.turns += self.turns.load(Ordering::Relaxed);
     }
 
     pub(crate) fn load(&self) -> (usize, usize) {
@@ -142,6 +151,7 @@ impl Role for Connection {
     }
 
     fn ended(self: &Arc<Self>, closure: &Closure) {
+        self.violated.store(matches!(closure, Closure::Violation(_)), Ordering::Relaxed);
         self.life.send_replace(Life::Ended(closure.clone()));
     }
 }

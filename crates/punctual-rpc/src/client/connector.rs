@@ -16,7 +16,6 @@ use crate::stats::ChannelStats;
 use arc_swap::ArcSwapOption;
 use punctual_clock::Instant;
 use punctual_proto::handshake::Hello;
-use punctual_proto::session::Closure;
 use punctual_proto::status::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,7 +62,6 @@ struct Shared {
     started: AtomicBool,
     connections: AtomicU64,
     failed: AtomicU64,
-    violations: AtomicU64,
     /// What connections counted that are gone.
     past: Mutex<ChannelStats>,
     /// Connections that are not gone yet.
@@ -81,7 +79,6 @@ impl Connector {
                 started: AtomicBool::new(false),
                 connections: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
-                violations: AtomicU64::new(0),
                 past: Mutex::default(),
                 open: Mutex::default(),
             }),
@@ -163,24 +160,15 @@ impl Connector {
         let shared = &self.shared;
         let mut stats = *shared.past.lock().unwrap_or_else(PoisonError::into_inner);
         for connection in shared.open.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            add(&mut stats, connection);
+            connection.add_to(&mut stats);
             let (pending, queued) = connection.load();
             stats.pending += pending as u64;
             stats.queued_bytes += queued as u64;
         }
         stats.connections = shared.connections.load(Ordering::Relaxed);
         stats.failed_connects = shared.failed.load(Ordering::Relaxed);
-        stats.violations = shared.violations.load(Ordering::Relaxed);
         stats
     }
-}
-
-fn add(stats: &mut ChannelStats, connection: &Connection) {
-    let (counters, turns) = connection.counters();
-    stats.published += counters.published;
-    stats.late_replies += counters.late_replies;
-    stats.cancels += counters.cancels;
-    stats.turns += turns;
 }
 
 impl Shared {
@@ -203,7 +191,7 @@ impl Shared {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = open.iter().position(|other| Arc::ptr_eq(other, connection)) {
             open.swap_remove(at);
-            add(&mut self.past.lock().unwrap_or_else(PoisonError::into_inner), connection);
+            connection.add_to(&mut self.past.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
@@ -225,7 +213,8 @@ async fn maintain(shared: Arc<Shared>) {
     let mut failures = 0u32;
     while shared.set(State::Connecting) {
         let latency = shared.config.write_latency_max;
-        let build = |agreement: &_, welcome: &_| Connection::new(agreement, welcome, Arc::clone(&driver_clock), latency);
+        let build =
+            |agreement: &_, welcome: &_| Connection::new(agreement, welcome, Arc::clone(&driver_clock), latency);
         let attempt = Try { hello: &hello, connect_timeout: shared.config.connect_timeout, build: &build };
         let tried = tokio::select! {
             biased;
@@ -281,9 +270,6 @@ async fn maintain(shared: Arc<Shared>) {
 async fn drive(shared: Arc<Shared>, connection: Arc<Connection>, driver: crate::transport::BoxFuture<'static, ()>) {
     driver.await;
     if let Life::Ended(closure) = &*connection.life().borrow() {
-        if matches!(closure, Closure::Violation(_)) {
-            shared.violations.fetch_add(1, Ordering::Relaxed);
-        }
         tracing::debug!(address = %shared.target, ?closure, "connection closed");
     }
     shared.forget(&connection);

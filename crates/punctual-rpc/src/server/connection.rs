@@ -235,6 +235,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let permits = self.session().take_permits(0);
         self.shared.permits.give(permits);
+        // A stop may wait for the last handler, which held this connection.
+        self.shared.changed.notify_one();
     }
 }
 

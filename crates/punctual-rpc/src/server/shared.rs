@@ -10,7 +10,7 @@ use punctual_proto::describe::HealthStatus;
 use punctual_proto::handshake::Welcome;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use tokio::sync::Notify;
 
 pub(crate) struct Shared {
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Connections {
     open: BTreeMap<u64, Arc<Connection>>,
+    /// Connections that are closed and whose handlers have not all ended.
+    lingering: Vec<Weak<Connection>>,
     /// Places taken by handshakes that are about to succeed.
     reserved: usize,
     past: ServerStats,
@@ -112,9 +114,27 @@ impl Shared {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = connections.open.remove(&id) {
             add(&mut connections.past, &connection);
+            connections.lingering.retain(|other| other.strong_count() > 0);
+            if connection.session().running() > 0 {
+                connections.lingering.push(Arc::downgrade(&connection));
+            }
         }
         drop(connections);
         self.changed.notify_one();
+    }
+
+    /// Handlers of connections that are closed.
+    pub(crate) fn lingering(&self) -> usize {
+        let lingering: Vec<Arc<Connection>> = {
+            let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+            connections.lingering.iter().filter_map(Weak::upgrade).collect()
+        };
+        lingering.iter().map(|connection| connection.session().running()).sum()
+    }
+
+    /// Whether no connection is open and no handler runs.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).open.is_empty() && self.lingering() == 0
     }
 
     pub(crate) fn open(&self) -> Vec<Arc<Connection>> {
@@ -124,7 +144,7 @@ impl Shared {
     pub(crate) fn stats(&self) -> ServerStats {
         let open = self.open();
         let mut stats = self.connections.lock().unwrap_or_else(PoisonError::into_inner).past;
-        stats.running = 0;
+        stats.running = self.lingering() as u64;
         for connection in &open {
             add(&mut stats, connection);
         }

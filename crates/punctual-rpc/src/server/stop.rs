@@ -7,7 +7,6 @@ use crate::stats::ServerStats;
 use punctual_context::CancelReason;
 use punctual_proto::describe::HealthStatus;
 use punctual_proto::frame::{GoAwayReason, Ping};
-use punctual_proto::session::Session;
 use punctual_proto::status::Status;
 use std::fmt;
 use std::sync::Arc;
@@ -128,17 +127,18 @@ pub(crate) async fn stop(shared: &Shared, grace: Duration) -> Stopped {
         end_drain(&connection);
     }
     let mut stopped = Stopped::default();
-    if settle(shared, grace, |shared| shared.open().is_empty()).await {
+    if settle(shared, grace, Shared::is_quiet).await {
         return stopped;
     }
     let status = Status::unavailable("the server stopped before the call ended");
     for connection in shared.open() {
         // One that came in since then has not heard of the stop.
         end_drain(&connection);
-        stopped.cancelled += connection.session().load();
+        stopped.cancelled += connection.session().running();
         connection.cancel_all(CancelReason::Shutdown, &status);
     }
-    if !settle(shared, shared.config.stuck_after, |shared| shared.open().is_empty()).await {
+    if !settle(shared, shared.config.stuck_after, Shared::is_quiet).await {
+        stopped.stuck = shared.lingering();
         for connection in shared.open() {
             stopped.stuck += connection.close_now();
         }

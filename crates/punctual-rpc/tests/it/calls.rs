@@ -1,8 +1,8 @@
 //! Plain calls over every transport.
 
-use crate::support::{Site, over_every_transport};
 use crate::support::probe::Declined;
 use crate::support::site::Kind;
+use crate::support::{Site, over_every_transport};
 use bytes::Bytes;
 use punctual_rpc::{CallError, CallOptions, Code, HealthStatus};
 

@@ -1,10 +1,10 @@
 //! Limits: one below, at, and one above; and what is said of it.
 
 use crate::support::Site;
+use crate::support::probe::{Add, Wait};
 use crate::support::raw::Raw;
 use crate::support::site::Kind;
 use crate::support::wire::{connected, poll_once, settle};
-use crate::support::probe::{Add, Wait};
 use punctual_proto::contract::method_id;
 use punctual_proto::frame::CallId;
 use punctual_rpc::{CallError, Channel, ChannelConfig, Code, ServerConfig, Status};

@@ -2,6 +2,13 @@
 
 mod calls;
 mod cancel;
+mod contracts;
+mod handshake;
+mod hostile;
 mod limits;
+mod listen;
+mod races;
+mod reconnect;
 mod scenarios;
+mod stop;
 mod support;

@@ -145,7 +145,7 @@ impl ServerSession {
         let refused = if head.oneway {
             // It cannot be refused: reading pauses at the limit, and a run that was read already is let in.
             None
-        } else if self.live >= max || self.occupied >= max.saturating_mul(2) {
+        } else if self.live >= max || self.occupied - self.oneways >= max.saturating_mul(2) {
             Some(Refused::Connection { max })
         } else if self.occupied >= self.permits {
             Some(Refused::Server)

@@ -8,7 +8,7 @@ use punctual_proto::schema::{EnumType, Field, Fields, Schema, StructType, Type, 
 use punctual_rpc::{Channel, Inbound, OneWay, Service, Status, Unary};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
@@ -116,6 +116,7 @@ pub(crate) static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new(
         MethodDescriptor::unary("Probe/tick", Tick::TYPE, &Type::U64, STATUS),
         MethodDescriptor::oneway("Probe/tick_note", Tick::TYPE),
         MethodDescriptor::unary("Probe/repeat", Wait::TYPE, &Type::Str, STATUS),
+        MethodDescriptor::unary("Probe/block", Nothing::TYPE, &Type::Unit, STATUS),
         MethodDescriptor::unary("Probe/published", Nothing::TYPE, &Type::U64, STATUS),
     ],
 );
@@ -135,6 +136,8 @@ pub(crate) struct Ledger {
     /// Open to let `wait` go on.
     pub(crate) gate: watch::Sender<bool>,
     pub(crate) changed: Notify,
+    blocked: Mutex<bool>,
+    unblocked: Condvar,
     /// Run while the result of `published` is encoded.
     pub(crate) on_publish: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
@@ -154,6 +157,19 @@ impl Serialize for Published {
 impl Ledger {
     fn changed(&self) {
         self.changed.notify_waiters();
+    }
+
+    fn block(&self) {
+        self.waiting.send_modify(|count| *count += 1);
+        self.changed();
+        let blocked = self.blocked.lock().unwrap();
+        drop(self.unblocked.wait_while(blocked, |unblocked| !*unblocked).unwrap());
+    }
+
+    /// Lets `block` go on.
+    pub(crate) fn unblock(&self) {
+        *self.blocked.lock().unwrap() = true;
+        self.unblocked.notify_all();
     }
 
     /// Waits until `done` holds.
@@ -256,7 +272,11 @@ impl Service for Probe {
             6 | 8 => call.unary(|_: Nothing| Probe::budget()),
             7 => call.oneway(move |args: Raw| probe.bulk_note(args)),
             13 => call.unary(|args: Wait| async move { Ok::<_, Status>("x".repeat(args.gate as usize)) }),
-            14 => call.unary(move |_: Nothing| async move { Ok::<_, Status>(Published(probe.ledger)) }),
+            14 => call.unary(move |_: Nothing| async move {
+                probe.ledger.block();
+                Ok::<_, Status>(())
+            }),
+            15 => call.unary(move |_: Nothing| async move { Ok::<_, Status>(Published(probe.ledger)) }),
             10 => call.oneway(move |_: Raw| async move {
                 let mut gate = probe.ledger.gate.subscribe();
                 // The test may be over.
@@ -334,8 +354,13 @@ impl ProbeClient {
         self.channel.unary(&DESCRIPTOR, 13, Wait { gate: len as u64 })
     }
 
-    pub(crate) fn published(&self) -> Unary<Nothing, u64, Status> {
+    /// Blocks its thread until the ledger says otherwise.
+    pub(crate) fn block(&self) -> Unary<Nothing, (), Status> {
         self.channel.unary(&DESCRIPTOR, 14, Nothing {})
+    }
+
+    pub(crate) fn published(&self) -> Unary<Nothing, u64, Status> {
+        self.channel.unary(&DESCRIPTOR, 15, Nothing {})
     }
 
     pub(crate) fn unserved(&self) -> Unary<Nothing, (), Status> {

@@ -78,7 +78,13 @@ impl Raw {
         }
     }
 
-    pub(crate) async fn request(&mut self, call: CallId, method: u64, budget: Option<u64>, args: &impl serde::Serialize) {
+    pub(crate) async fn request(
+        &mut self,
+        call: CallId,
+        method: u64,
+        budget: Option<u64>,
+        args: &impl serde::Serialize,
+    ) {
         let mut body = Vec::new();
         codec::encode(Codec::Compact, args, &mut body).unwrap();
         let head = RequestHead {

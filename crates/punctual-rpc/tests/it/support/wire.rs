@@ -2,11 +2,11 @@
 
 use crate::support::probe::{DESCRIPTOR, ProbeClient};
 use bytes::BytesMut;
-use punctual_proto::frame::{
-    Cancel, CancelCause, Direction, FrameHeader, FrameRules, GoAway, GoAwayReason, HEADER_BYTES, Kind, Outcome, RequestHead,
-    ResponseHead,
-};
 use punctual_proto::codec::Codec;
+use punctual_proto::frame::{
+    Cancel, CancelCause, Direction, FrameHeader, FrameRules, GoAway, GoAwayReason, HEADER_BYTES, Kind, Outcome,
+    RequestHead, ResponseHead,
+};
 use punctual_proto::handshake::{Agreement, Hello, PREFACE, PREFACE_BYTES, Reply, ServiceEntry, Welcome, accept};
 use punctual_rpc::transport::{BoxFuture, Dial, Link};
 use punctual_rpc::{ChannelBuilder, ChannelConfig, Limits};
@@ -26,7 +26,9 @@ impl Dial for WireDial {
     fn dial(&self) -> BoxFuture<'_, io::Result<Box<dyn Link>>> {
         Box::pin(async {
             let (ours, theirs) = tokio::io::duplex(self.bytes);
-            self.links.send(theirs).map_err(|_| io::Error::new(io::ErrorKind::ConnectionRefused, "the test is over"))?;
+            self.links
+                .send(theirs)
+                .map_err(|_| io::Error::new(io::ErrorKind::ConnectionRefused, "the test is over"))?;
             Ok(Box::new(ours) as Box<dyn Link>)
         })
     }
