@@ -126,12 +126,22 @@ fn write_enum(shape: &EnumType, out: &mut impl Write) -> fmt::Result {
 }
 
 /// A name as it stands where it is an identifier, else quoted: a rename may hold any text, and two contracts must not
-/// share a canonical text by smuggling punctuation in.
+/// share a canonical text by smuggling punctuation in. Not Rust's own escaping, which follows the Unicode tables of the
+/// compiler.
 struct Name<'a>(&'a str);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if plain { f.write_str(self.0) } else { write!(f, "{:?}", self.0) }
+        if !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return f.write_str(self.0);
+        }
+        f.write_char('"')?;
+        for letter in self.0.chars() {
+            if matches!(letter, '"' | '\\') {
+                f.write_char('\\')?;
+            }
+            f.write_char(letter)?;
+        }
+        f.write_char('"')
     }
 }

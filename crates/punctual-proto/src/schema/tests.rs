@@ -1,6 +1,6 @@
 //! The shapes of borrowed types, and what no shape may be.
 
-use super::{Schema, Type};
+use super::{Field, Fields, Schema, StructType, Type};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -26,6 +26,24 @@ fn canonical_texts_of_std_types() {
     check::<Duration>("struct{secs:u64,nanos:u32}");
     check::<Result<u8, String>>("enum{Ok(u8),Err(str)}");
     check::<serde_json::Value>("json");
+}
+
+/// A name that is no identifier cannot pose as more of the text, and is spelled the same by every compiler.
+#[test]
+fn renamed_names_are_quoted() {
+    let field = |name| Field { name, docs: "", ty: &Type::U8, optional: false };
+    for (name, expected) in [
+        ("plain_1", "struct{plain_1:u8}"),
+        ("a-b", r#"struct{"a-b":u8}"#),
+        ("", r#"struct{"":u8}"#),
+        ("a:u8,b", r#"struct{"a:u8,b":u8}"#),
+        (r#"q"\"#, r#"struct{"q\"\\":u8}"#),
+        ("é\u{301}", "struct{\"é\u{301}\":u8}"),
+    ] {
+        let fields: &'static [Field] = Vec::leak(vec![field(name)]);
+        let shape = Box::leak(Box::new(StructType { name: "T", docs: "", fields: Fields::Named(fields) }));
+        assert_eq!(Type::Struct(shape).canonical(), expected);
+    }
 }
 
 /// What takes no bytes is seen through every wrapper, so that no collection of it can be declared.
