@@ -8,7 +8,7 @@ use crate::lease::Standing;
 use crate::shared::Shared;
 use punctual_clock::Timestamp;
 use punctual_context::{CancelReason, Context, SlotScope, TaskScope};
-use punctual_task::decide::{Start, Verdict, decide_next, decide_start};
+use punctual_task::decide::{Start, Terms, Verdict, decide_next, decide_start};
 use punctual_task::{Finish, Outcome, TaskId};
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -53,12 +53,12 @@ pub(crate) async fn run_lane(shared: Arc<Shared>, lane: Arc<Lane>) {
 /// Runs one job.
 async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Timer) -> Flow {
     let claimed = &job.claimed;
-    let terms = shared.terms(claimed);
     let Some(served) = shared.methods.get(&claimed.method) else {
         tracing::error!(method = claimed.method, "the store gave a task of a method that was not asked for");
         shared.claims.give_back(job);
         return Flow::Yield;
     };
+    let terms = Terms { policy: &served.method.policy, options: &claimed.options };
     let local = match &claimed.occurrence {
         Some(occurrence) => shared.local_text(occurrence).await,
         None => String::new(),

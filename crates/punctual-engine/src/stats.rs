@@ -11,7 +11,7 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        /// The live counters. Loops add once a batch, never once a task.
+        /// The live counters. Each has one writer, or few: lanes, which are many, do not touch them.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*

@@ -10,4 +10,5 @@ mod run;
 mod schedule;
 mod shutdown;
 mod suspects;
+mod threads;
 mod world;
