@@ -22,6 +22,8 @@ mod message;
 mod outbox;
 mod reader;
 mod server;
+#[cfg(test)]
+mod tests;
 mod turnstile;
 
 pub use batch::{Batch, LINK_BYTES_MIN, SLICES_MAX, WRITE_BYTES_MAX};

@@ -1,5 +1,7 @@
 //! Scenario 22: what a call allocates. A binary of its own, since it counts through the global allocator.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
 use allocation_counter::{AllocationInfo, measure};
 use punctual_proto::codec::Args;
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};

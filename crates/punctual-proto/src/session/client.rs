@@ -3,8 +3,6 @@
 mod gate;
 mod inbound;
 mod slot;
-#[cfg(test)]
-mod tests;
 
 pub use gate::{Opened, Opening, Refusal};
 pub use slot::{CallKey, Reply, ReplyHead};

@@ -210,7 +210,8 @@ impl Outbox {
 
     /// Notes that `bytes` more were written; the marks that this reached are appended to `reached`.
     pub(crate) fn note_written(&mut self, bytes: usize, reached: &mut Vec<u64>, wakers: &mut Vec<Waker>) {
-        self.written += bytes as u64;
+        // What a closed session gave up counts as written already, and the writer may still report it.
+        self.written = (self.written + bytes as u64).min(self.appended);
         while let Some(&(end, mark)) = self.marks.front() {
             if end > self.written {
                 break;

@@ -11,8 +11,6 @@
 
 mod inbound;
 mod run;
-#[cfg(test)]
-mod tests;
 
 pub use inbound::{Incoming, Part, Refused, Start};
 pub use run::RunKey;
@@ -169,6 +167,12 @@ impl ServerSession {
     #[must_use]
     pub fn running(&self) -> usize {
         self.occupied
+    }
+
+    /// Calls of which the first piece has come and the last has not.
+    #[must_use]
+    pub fn assembling(&self) -> usize {
+        self.runs.iter().filter(|run| run.state == State::Assembling).count()
     }
 
     /// How many permits of the server's pool are missing for `more` further calls.

@@ -3,7 +3,9 @@
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::options::{CallOptions, call_options};
-use crate::client::publish::{Callee, Published, Unpublished, deadline_of, publish, publish_slowly, refusal_status};
+use crate::client::publish::{
+    Callee, Published, Request, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
+};
 use crate::client::reply::LiveCall;
 use crate::transport::BoxFuture;
 use punctual_proto::codec::Args;
@@ -73,8 +75,9 @@ impl<A: Args + Serialize + Send + 'static> OneWay<A> {
         let deadline = deadline_of(&self.channel, &self.callee, &self.options)?;
         let mut refused = None;
         if let Some(connection) = self.channel.current() {
-            let waker = cx.waker();
-            match publish(&self.channel, &connection, &self.callee, &args, &self.options, deadline, None, waker) {
+            let (clock, callee, options) = (self.channel.clock(), &self.callee, &self.options);
+            let request = Request { clock, callee, args: &args, options, deadline };
+            match publish(&request, &connection, None, cx.waker()) {
                 Ok(published) => return Ok(State::after(connection, published)),
                 Err(Unpublished::Status(status)) => return Err(status),
                 Err(Unpublished::Gate(refusal @ (Refusal::Elapsed | Refusal::Full { .. }))) => {

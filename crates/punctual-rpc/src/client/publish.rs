@@ -6,7 +6,7 @@ use crate::client::line::Place;
 use crate::client::options::CallOptions;
 use crate::scratch::with_scratch;
 use bytes::Bytes;
-use punctual_clock::Instant;
+use punctual_clock::{Clock, Instant};
 use punctual_proto::codec::{self, Args, Codec};
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor, Shape};
 use punctual_proto::frame::RequestHead;
@@ -35,6 +35,15 @@ impl Callee {
     pub(crate) fn of(service: &'static ServiceDescriptor, method: &'static MethodDescriptor) -> Self {
         Callee { service: Some(service), method, id: method.id, json: false, oneway: method.shape == Shape::OneWay }
     }
+}
+
+/// A call whose deadline is fixed.
+pub(crate) struct Request<'a, A> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) callee: &'a Callee,
+    pub(crate) args: &'a A,
+    pub(crate) options: &'a CallOptions,
+    pub(crate) deadline: Instant,
 }
 
 /// A request that is through the gate.
@@ -77,15 +86,12 @@ pub(crate) fn elapsed() -> Status {
 
 /// Encodes and publishes on this connection. The clock is read after all foreign code, and its sample is the budget's.
 pub(crate) fn publish<A: Args + Serialize>(
-    channel: &Channel,
+    request: &Request<'_, A>,
     connection: &Connection,
-    callee: &Callee,
-    args: &A,
-    options: &CallOptions,
-    deadline: Instant,
     ticket: Option<Ticket>,
     waker: &Waker,
 ) -> Result<Published, Unpublished> {
+    let Request { clock, callee, args, options, deadline } = *request;
     with_scratch(|buffer| {
         let (codec, mut body) = encode(connection, callee, args, buffer).map_err(Unpublished::Status)?;
         let metadata = options.metadata.as_encoded();
@@ -101,7 +107,7 @@ pub(crate) fn publish<A: Args + Serialize>(
         };
         let mut now = Instant::from_nanos(0);
         if deadline != Instant::FAR {
-            now = channel.clock().now();
+            now = clock.now();
             head.budget_micros = RequestHead::budget(deadline.since(now));
         } else if callee.oneway {
             let sent = connection.session().send_oneway(head, &mut body).map_err(Unpublished::Gate)?;
@@ -221,7 +227,8 @@ pub(crate) async fn publish_slowly<A: Args + Serialize>(
             let ticket = place.as_ref().map(Place::ticket);
             // Not inside of the closure: the arguments need not be shareable between threads.
             let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-            match publish(&channel, &connection, &callee, &args, &options, deadline, ticket, &waker) {
+            let (clock, callee, args, options) = (channel.clock(), &callee, &args, &options);
+            match publish(&Request { clock, callee, args, options, deadline }, &connection, ticket, &waker) {
                 Ok(published) => {
                     if let Some(place) = place {
                         place.used();

@@ -74,7 +74,7 @@ impl Channel {
     /// # Errors
     /// Where there is no connection, or the answer does not come within the channel's default timeout.
     pub async fn describe(&self) -> Result<Vec<ServiceDescription>, Status> {
-        let body = self.query("", ClientSession::ask_describe, |reply, copied| read_bytes(reply, copied)).await?;
+        let body = self.query("", ClientSession::ask_describe, read_bytes).await?;
         let body = body.map_err(|error| match error {
             CallError::Status(status) => status,
             CallError::App(_) => Status::internal("a describe reply with an application error"),

@@ -3,7 +3,9 @@
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::options::{CallOptions, call_options};
-use crate::client::publish::{Callee, Published, Unpublished, deadline_of, publish, publish_slowly, refusal_status};
+use crate::client::publish::{
+    Callee, Published, Request, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
+};
 use crate::client::reply::{LiveCall, read_result};
 use crate::transport::BoxFuture;
 use punctual_proto::codec::Args;
@@ -77,8 +79,9 @@ impl<A: Args + Serialize + Send + 'static, T, E> Unary<A, T, E> {
         let deadline = deadline_of(&self.channel, &self.callee, &self.options)?;
         let mut refused = None;
         if let Some(connection) = self.channel.current() {
-            let waker = cx.waker();
-            match publish(&self.channel, &connection, &self.callee, &args, &self.options, deadline, None, waker) {
+            let (clock, callee, options) = (self.channel.clock(), &self.callee, &self.options);
+            let request = Request { clock, callee, args: &args, options, deadline };
+            match publish(&request, &connection, None, cx.waker()) {
                 Ok(Published::Live(key)) => return Ok(State::Live(LiveCall::new(connection, key))),
                 Ok(Published::Sent(_)) => return Err(Status::internal("a unary method with a one-way shape")),
                 Err(Unpublished::Status(status)) => return Err(status),

@@ -7,7 +7,14 @@ use tokio::sync::oneshot;
 
 pub(crate) struct Handshakes {
     max: usize,
-    under_way: Mutex<(u64, VecDeque<(u64, oneshot::Sender<()>)>)>,
+    under_way: Mutex<UnderWay>,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    begun: u64,
+    /// The oldest first. Dropping the sender tells the handshake to give way.
+    queue: VecDeque<(u64, oneshot::Sender<()>)>,
 }
 
 /// A handshake that is under way.
@@ -25,13 +32,12 @@ impl Handshakes {
     pub(crate) fn begin(&self) -> Handshake<'_> {
         let (sender, evicted) = oneshot::channel();
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, queue) = &mut *under_way;
-        *next += 1;
-        let id = *next;
-        if queue.len() >= self.max {
-            queue.pop_front();
+        under_way.begun += 1;
+        let id = under_way.begun;
+        if under_way.queue.len() >= self.max {
+            under_way.queue.pop_front();
         }
-        queue.push_back((id, sender));
+        under_way.queue.push_back((id, sender));
         drop(under_way);
         Handshake { all: self, id, evicted }
     }
@@ -48,6 +54,6 @@ impl Handshake<'_> {
 impl Drop for Handshake<'_> {
     fn drop(&mut self) {
         let mut under_way = self.all.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        under_way.1.retain(|(id, _)| *id != self.id);
+        under_way.queue.retain(|(id, _)| *id != self.id);
     }
 }

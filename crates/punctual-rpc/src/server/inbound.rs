@@ -126,7 +126,6 @@ impl<'a> Inbound<'a> {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "the parts of one call, taken apart in one place")]
     fn open<A: Args + DeserializeOwned>(
         self,
     ) -> Option<(Place, &'static MethodDescriptor, Codec, Context, Arguments<A>)> {

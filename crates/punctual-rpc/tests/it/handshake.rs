@@ -1,7 +1,7 @@
 //! The opening of a connection: what is not a peer of ours, what is too slow, and that nobody waits for it.
 
 use crate::support::Site;
-use crate::support::clock::{channel_under, server_under, tokio_clock};
+use crate::support::clock::{Stopwatch, channel_under, server_under, tokio_clock};
 use crate::support::raw::Raw;
 use crate::support::site::Kind;
 use crate::support::wire::{WireListener, settle, welcome, wired};
@@ -36,7 +36,7 @@ async fn silent_sockets_do_not_keep_a_good_client_out() {
 async fn a_dripping_client_is_cut() {
     let site = Site::start_with(Kind::Tcp, server_under(tokio_clock())).await;
     let mut link = Raw::link(&site).await;
-    let before = tokio::time::Instant::now();
+    let before = Stopwatch::start();
     let mut hello = PREFACE.to_vec();
     Hello::new(Limits::default()).put(&mut hello).unwrap();
     let mut cut = false;

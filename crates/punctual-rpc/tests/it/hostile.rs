@@ -1,7 +1,7 @@
 //! Peers that break the protocol: the connection closes with a reason, and the rest goes on.
 
 use crate::support::Site;
-use crate::support::clock::{channel_under, server_under, tokio_clock};
+use crate::support::clock::{Stopwatch, channel_under, server_under, tokio_clock};
 use crate::support::probe::Wait;
 use crate::support::raw::Raw;
 use crate::support::site::Kind;
@@ -150,7 +150,7 @@ async fn a_ping_flood_is_cut_off() {
 async fn a_silent_peer_is_pinged_and_then_left() {
     let (client, mut wire) = connected(channel_under(tokio_clock()), 1 << 16).await;
     let call = tokio::spawn(client.wait(1).timeout(Duration::from_secs(120)).into_future());
-    let before = tokio::time::Instant::now();
+    let before = Stopwatch::start();
     assert_eq!(wire.frame().await.kind(), FrameKind::Request);
     assert_eq!(wire.frame().await.kind(), FrameKind::Ping);
     assert_eq!(before.elapsed().as_secs(), 10);

@@ -1,5 +1,7 @@
 //! The runtime from both ends: a real server, a real channel, every transport; or one end and the test's own frames.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
 mod calls;
 mod cancel;
 mod contracts;

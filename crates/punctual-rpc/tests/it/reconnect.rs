@@ -1,6 +1,6 @@
 //! Keeping a connection up, and going away.
 
-use crate::support::clock::{channel_under, tokio_clock};
+use crate::support::clock::{Stopwatch, channel_under, tokio_clock};
 use crate::support::probe::{Probe, ProbeClient};
 use crate::support::wire::{connected, poll_once, welcome, wired};
 use punctual_proto::frame::NO_NEW_CALLS;
@@ -36,7 +36,7 @@ async fn in_backoff_a_call_fails_at_once_unless_it_waits() {
     let address = format!("unix:{}", dir.path().join("socket").display());
     let channel = Channel::builder(&address).config(channel_under(tokio_clock())).lazy().unwrap();
     let client = ProbeClient::new(channel);
-    let before = tokio::time::Instant::now();
+    let before = Stopwatch::start();
     for _ in 0..3 {
         let error = client.add(1, 2).await.unwrap_err();
         let status = error.status().unwrap();
@@ -66,7 +66,7 @@ async fn waits_double_with_jitter() {
     let client = ProbeClient::new(channel.clone());
     let mut tries = Vec::new();
     let mut seen = 0;
-    let start = tokio::time::Instant::now();
+    let start = Stopwatch::start();
     while tries.len() < 10 {
         let _ = client.add(1, 2).await;
         let failed = channel.stats().failed_connects;

@@ -1,6 +1,6 @@
 //! How a server stops.
 
-use crate::support::clock::{channel_under, server_under, tokio_clock};
+use crate::support::clock::{Stopwatch, channel_under, server_under, tokio_clock};
 use crate::support::site::Kind;
 use crate::support::wire::{poll_once, settle};
 use crate::support::{Site, over_every_transport};
@@ -42,7 +42,7 @@ async fn what_outlives_the_grace_is_cancelled() {
     let client = site.client_with(channel_under(tokio_clock())).await;
     let call = tokio::spawn(client.wait(5).timeout(Duration::from_secs(600)).into_future());
     site.ledger.until(|ledger| *ledger.waiting.borrow() == 1).await;
-    let before = tokio::time::Instant::now();
+    let before = Stopwatch::start();
     let stopped = site.server.shutdown(Duration::from_secs(3)).await;
     assert_eq!((stopped.cancelled, stopped.stuck), (1, 0));
     assert_eq!(before.elapsed().as_secs(), 3);
@@ -58,7 +58,7 @@ async fn an_idle_stop_is_prompt() {
     let site = Site::start_with(Kind::Tcp, server_under(tokio_clock())).await;
     let client = site.client_with(channel_under(tokio_clock())).await;
     assert_eq!(client.add(1, 2).await, Ok(3));
-    let before = tokio::time::Instant::now();
+    let before = Stopwatch::start();
     assert_eq!(site.server.shutdown(Duration::from_secs(60)).await, Stopped::default());
     assert!(before.elapsed() < Duration::from_secs(3), "{:?}", before.elapsed());
 }

@@ -91,11 +91,7 @@ impl ClientSession {
         effects: &mut Effects,
     ) -> Result<(), Violation> {
         match header.kind {
-            Kind::Ping => {
-                if !self.out.push_pong(Ping::decode(header, payload)?) {
-                    return Err(flood());
-                }
-            }
+            Kind::Ping => self.out.push_pong(Ping::decode(header, payload)?).then_some(()).ok_or(flood())?,
             Kind::GoAway => self.apply_go_away(&GoAway::decode(payload)?, effects),
             Kind::Describe => {
                 if let DescribeHead::Reply { failed, body, .. } = DescribeHead::decode(header, payload, turn.rules)? {

@@ -128,6 +128,7 @@ impl ServerSession {
         if call.is_pending()
             && let Some(place) = self.places.get(call.slot() as usize)
             && let Some(run) = self.runs.get(usize::try_from(*place).unwrap_or(0).wrapping_sub(1))
+            && run.call.is_pending()
             && run.call.slot() == call.slot()
             && matches!(run.state, State::Live | State::Assembling)
         {
@@ -252,11 +253,7 @@ impl ServerSession {
                     self.end(at, cause.map_or(CancelReason::User, CancelReason::from), effects);
                 }
             }
-            Kind::Ping => {
-                if !self.out.push_pong(Ping::decode(header, payload)?) {
-                    return Err(flood(Kind::Ping));
-                }
-            }
+            Kind::Ping => self.out.push_pong(Ping::decode(header, payload)?).then_some(()).ok_or(flood(Kind::Ping))?,
             Kind::Pong => {
                 let pong = Ping::decode(header, payload)?;
                 if self.pong == Some(pong.0) {

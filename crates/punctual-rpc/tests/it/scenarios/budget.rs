@@ -1,6 +1,6 @@
 //! Budgets and the send pump: scenarios 1 to 8.
 
-use crate::support::clock::{channel_under, server_under, tokio_clock, virtual_clock};
+use crate::support::clock::{Stopwatch, channel_under, server_under, tokio_clock, virtual_clock};
 use crate::support::site::Kind;
 use crate::support::wire::{connected, poll_once, settle};
 use crate::support::{Site, over_every_transport};
@@ -65,7 +65,7 @@ async fn s03_a_timed_call_stuck_in_the_transport_fails_at_its_deadline(kind: Kin
     let client = site.client_with(channel_under(clock.clone())).await;
     stall(&site, &client.channel).await;
     let mut parked = client.add(1, 2).timeout(Duration::from_secs(1));
-    let before = tokio::time::Instant::now();
+    let before = Stopwatch::start();
     assert!(poll_once(&mut parked).await.is_pending());
     assert_eq!(parked.await.unwrap_err().status().unwrap().code(), Code::DeadlineExceeded);
     let waited = before.elapsed();
@@ -109,7 +109,7 @@ async fn s06_an_explicit_latency_holds_timed_requests_and_the_default_holds_none
         let mut config = channel_under(tokio_clock());
         config.write_latency_max = latency;
         let (client, mut wire) = connected(config, 1 << 20).await;
-        let before = tokio::time::Instant::now();
+        let before = Stopwatch::start();
         let mut first = client.add(1, 2).timeout(Duration::from_secs(1));
         assert!(poll_once(&mut first).await.is_pending());
         wire.call_frame().await;

@@ -7,6 +7,7 @@ use punctual_context::{Context, Host, Peer};
 use punctual_rpc::ChannelConfig;
 use punctual_testkit::CountingClock;
 use std::sync::Arc;
+use std::task::{self, Poll};
 use std::time::Duration;
 
 const CALLS: u64 = 1_000;
@@ -72,12 +73,8 @@ impl Host for Nobody {
         None
     }
 
-    fn poll_cancelled(
-        &self,
-        _: u64,
-        _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<punctual_context::CancelReason> {
-        std::task::Poll::Pending
+    fn poll_cancelled(&self, _: u64, _: &mut task::Context<'_>) -> Poll<punctual_context::CancelReason> {
+        Poll::Pending
     }
 }
 
@@ -105,8 +102,8 @@ async fn s21_an_inherited_deadline_adds_no_clock_read() {
     assert_eq!(calls.reads() - before, 2 * CALLS);
     assert!(budget <= 5_000_000, "the call ends with the handler that made it: {budget}");
     // A call that is built in the handler and spawned still inherits; one that opts out does not.
-    let built = context.clone().scope(async { client.budget() }).await;
+    let built = context.clone().scope(std::future::poll_fn(|_| Poll::Ready(client.budget()))).await;
     assert!(tokio::spawn(built).await.unwrap().unwrap() <= 5_000_000);
-    let free = context.scope(async { client.budget().no_inherit() }).await;
+    let free = context.scope(std::future::poll_fn(|_| Poll::Ready(client.budget().no_inherit()))).await;
     assert!(free.await.unwrap() > 5_000_000);
 }

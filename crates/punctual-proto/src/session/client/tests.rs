@@ -1,1 +1,0 @@
-//! The client's half, step by step.

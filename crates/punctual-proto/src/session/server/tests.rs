@@ -1,1 +1,0 @@
-//! The server's half, step by step.
