@@ -61,7 +61,7 @@ pub(crate) fn leap(
             }
         }
     };
-    if end <= from.at || !(must || long(end)) {
+    if !must && !long(end) {
         return Ok(None);
     }
     let last = tail(rule, before, end.before(TICK), 1)?.first().map_or(from.at, |slot| slot.at);

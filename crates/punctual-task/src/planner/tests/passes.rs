@@ -32,6 +32,21 @@ fn latest_gives_way_to_a_slot_on_time() {
     assert_eq!(reasons, [(LossReason::Policy, 2), (LossReason::Age, 1)]);
 }
 
+/// A slot that is exactly as old as allowed is kept; a microsecond more and it is lost by age.
+#[test]
+fn ages_count_to_the_microsecond() {
+    let age = Duration::from_secs(130);
+    let tick = Duration::from_micros(1);
+    for missed in [Missed::Latest { max_age: age }, Missed::all(9, age)] {
+        let mut series = Series::new(minutely().until(at(61)), missed);
+        series.spec.late_after = Duration::ZERO;
+        assert_eq!(created(&series.pass(at(60).after(age), 0)), [1], "{missed:?}");
+        let late = series.pass(at(60).after(age).after(tick), 0);
+        assert!(late.change.grants.is_empty());
+        assert_eq!(late.change.losses[0].reason, LossReason::Age, "{missed:?}");
+    }
+}
+
 /// What an operator kept is kept by every policy, and the word is forgotten once the cursor has passed it.
 #[test]
 fn what_an_operator_kept_is_kept() {

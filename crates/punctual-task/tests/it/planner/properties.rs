@@ -163,26 +163,43 @@ fn case(spec: ScheduleSpec, from: Timestamp, now: Timestamp) -> Case {
 }
 
 /// A rule that fires a thousand times a second is caught up after a year in a handful of passes, under every policy that
-/// loses: the stretch is one range whose count is a lower bound, and the slots that count are still exact.
+/// loses: the stretch is one range whose count is a lower bound, and the slots that are kept are exactly the right ones,
+/// whether or not one on time follows them.
 #[test]
 fn a_year_of_milliseconds_ends_in_a_few_passes() {
     let from = Timestamp::from_secs(1_700_000_000);
     let now = from.after(Duration::from_secs(365 * 86_400));
-    let every = |missed| case(spec(Every::new(Duration::from_millis(1)).into(), missed), from, now);
     let day = Duration::from_secs(86_400);
-    for (missed, created) in [
-        (Missed::Skip, 1),
-        (Missed::Latest { max_age: day }, 1),
-        (Missed::Earliest, 1),
-        (Missed::All { max_count: 3, max_age: day, overflow: punctual_task::series::Overflow::SkipOldest }, 1),
+    let skip_oldest = Missed::All { max_count: 3, max_age: day, overflow: punctual_task::series::Overflow::SkipOldest };
+    let milliseconds = |slot: u64| from.after(Duration::from_millis(slot));
+    let last = 365 * 86_400_000 - 100_001;
+    for (missed, kept) in [
+        (Missed::Skip, vec![]),
+        (Missed::Latest { max_age: day }, vec![last]),
+        (Missed::Earliest, vec![1]),
+        (skip_oldest, vec![last - 2, last - 1, last]),
     ] {
-        let got = sweep(&every(missed), 500);
-        assert!(got.passes <= 30, "{missed:?}: {} passes", got.passes);
-        assert_eq!(got.settled.created.len(), created, "{missed:?}");
-        assert!(got.losses.iter().any(|loss| !loss.exact), "{missed:?}");
-        let first = got.losses.first().unwrap();
-        let skipped = u64::from(missed == Missed::Earliest);
-        assert_eq!(first.from, from.after(Duration::from_millis(1 + skipped)), "{missed:?}");
+        for goes_on in [false, true] {
+            let rule = Rule::from(Every::new(Duration::from_millis(1)));
+            let rule = if goes_on { rule } else { rule.until(milliseconds(last + 1)) };
+            let mut case = case(spec(rule, missed), from, now);
+            case.spec.max_pending = 3;
+            let got = sweep(&case, 500);
+            assert!(got.passes <= 30, "{missed:?}: {} passes", got.passes);
+            let ranges: Vec<_> = got.losses.iter().filter(|loss| !loss.exact).collect();
+            assert!(!ranges.is_empty() && ranges.len() <= 2, "{missed:?}: {ranges:?}");
+            let created: Vec<Timestamp> =
+                got.settled.created.iter().map(|(key, ..)| Timestamp::from_micros(key.micros())).collect();
+            if goes_on {
+                assert_eq!(created.len(), 3, "{missed:?}");
+            } else {
+                let kept: Vec<Timestamp> = kept.iter().map(|slot| milliseconds(*slot)).collect();
+                assert_eq!(created, kept, "{missed:?}");
+                assert_eq!(got.settled.state, Some(ScheduleState::Ended));
+            }
+            let first = got.losses.first().unwrap().from;
+            assert_eq!(first, milliseconds(if missed == Missed::Earliest { 2 } else { 1 }), "{missed:?}");
+        }
     }
 }
 
