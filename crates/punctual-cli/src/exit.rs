@@ -74,6 +74,12 @@ impl Failure {
         Self::new(Exit::Failed, "failed", message)
     }
 
+    /// With another exit, where the place knows better than the code.
+    pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
+    }
+
     /// With what the application said, for JSON.
     pub(crate) fn with_detail(mut self, detail: serde_json::Value) -> Self {
         self.detail = Some(detail);

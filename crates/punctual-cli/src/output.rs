@@ -38,9 +38,13 @@ impl Output {
         self.terminal
     }
 
-    /// One line of text.
+    /// One line of text, or several. What was stored or sent by others may hold orders to a terminal: it gets none.
     pub(crate) fn line(&mut self, text: impl AsRef<str>) -> Result<(), Failure> {
         let text = text.as_ref();
+        if self.terminal { self.raw(&harmless(text)) } else { self.raw(text) }
+    }
+
+    fn raw(&mut self, text: &str) -> Result<(), Failure> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.write_all(b"\n")).map_err(unwritten)
     }
 
@@ -60,20 +64,24 @@ impl Output {
         if self.json {
             return self.json(&values);
         }
-        let text = table(values).render(self.terminal, self.colour);
-        if text.is_empty() { Ok(()) } else { self.line(text) }
+        self.table(table(values))
     }
 
     /// A table, where a list is part of something larger.
     pub(crate) fn table(&mut self, table: Table) -> Result<(), Failure> {
         let text = table.render(self.terminal, self.colour);
-        if text.is_empty() { Ok(()) } else { self.line(text) }
+        if text.is_empty() { Ok(()) } else { self.raw(&text) }
     }
 
     /// Everything so far reaches the reader now.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(unwritten)
     }
+}
+
+/// A text without control characters but those that shape lines.
+fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c }).collect()
 }
 
 /// The code of a failure that is none: the reader went away.
@@ -94,4 +102,15 @@ pub(crate) fn is_reader_gone(failure: &Failure) -> bool {
 /// One line to standard error, where a failure to write has nobody left to be told to.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a program wrote, or a name that somebody chose, cannot steer the terminal of who looks at it.
+    #[test]
+    fn terminals_are_not_steered() {
+        assert_eq!(harmless("a\u{1b}[2Jb\r\u{7}\tc\nd"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}\tc\nd");
+    }
 }

@@ -8,7 +8,7 @@ use database::DatabaseHost;
 
 use crate::exit::{Exit, Failure};
 use clap::Args;
-use punctual::{CallError, Channel, Status};
+use punctual::{CallError, Channel, Code, Status};
 use punctual_admin::AdminClient;
 use std::path::{Path, PathBuf};
 
@@ -147,7 +147,12 @@ impl Reached {
 /// # Errors
 /// Where the address means nothing, nobody answers, or what answers speaks something else.
 pub(crate) async fn connect(address: &str) -> Result<Channel, Failure> {
-    Channel::connect(&written_out(address)).await.map_err(Failure::from)
+    Channel::connect(&written_out(address)).await.map_err(|status| {
+        // Before there is a connection, no state can be in the way but that of the two sides' builds.
+        let other_version = status.code() == Code::FailedPrecondition;
+        let failure = Failure::from(status);
+        if other_version { failure.with_exit(Exit::Incompatible) } else { failure }
+    })
 }
 
 /// An address in full: `HOST:PORT` is TCP and a path is a Unix socket.

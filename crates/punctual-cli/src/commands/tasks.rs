@@ -201,9 +201,12 @@ async fn retry(args: RetryArgs, target: TargetFlags, output: &mut Output) -> Res
             for part in ids.chunks(ACT_TASKS_MAX) {
                 acts.extend(admin.retry_tasks(part.to_vec()).await?);
             }
+            if !failed {
+                return Ok(acts);
+            }
             let mut before = None;
             // Pages go back in time, so that a task which fails again meanwhile is not met twice.
-            while failed {
+            loop {
                 let query = TaskQuery {
                     state: Some("failed".to_owned()),
                     queue: queue.clone(),

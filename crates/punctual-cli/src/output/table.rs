@@ -3,6 +3,10 @@
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, presets};
 
+/// The longest cell on a terminal: a long error must not tear the columns apart. Programs get all of it, and so does who
+/// looks at the one thing.
+const CELL_CHARS_MAX: usize = 60;
+
 /// How a cell is shown to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shade {
@@ -67,7 +71,8 @@ impl Table {
             return self.rows.iter().map(line).collect::<Vec<_>>().join("\n");
         }
         let mut table = comfy_table::Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        // Cells are not broken to fit: what a terminal wraps, it can select and copy as one.
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         if !colour {
             table.force_no_tty();
         }
@@ -78,7 +83,7 @@ impl Table {
         table.set_header(self.headings.iter().map(heading));
         for row in &self.rows {
             table.add_row(row.iter().map(|(text, shade)| {
-                let cell = Cell::new(flat(text));
+                let cell = Cell::new(cut(&flat(text)));
                 match shade.colour() {
                     Some(shade) if colour => cell.fg(shade),
                     _ => cell,
@@ -92,6 +97,13 @@ impl Table {
 /// A text that breaks neither a row nor a terminal: stored names and errors may hold anything.
 fn flat(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(CELL_CHARS_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
 }
 
 #[cfg(test)]
@@ -110,6 +122,16 @@ mod tests {
     fn programs_get_plain_lines() {
         assert_eq!(table().render(false, false), "A B [2J\tfailed\nC\t");
         assert_eq!(Table::new(&["ID"]).render(false, false), "");
+    }
+
+    /// A long cell is cut where people look, and whole where programs do.
+    #[test]
+    fn long_cells_are_cut_for_people() {
+        let long = "\u{e9}".repeat(CELL_CHARS_MAX + 1);
+        let mut table = Table::new(&["ERROR"]);
+        table.row([(long.clone(), Shade::Plain)]);
+        assert_eq!(table.render(false, false), long);
+        assert!(table.render(true, false).ends_with(&format!("{}…", "\u{e9}".repeat(CELL_CHARS_MAX))));
     }
 
     /// People get headings, and colours only if they want them.

@@ -86,7 +86,7 @@ fn names_user(line: &str, users: &BTreeSet<String>) -> Option<bool> {
     let line = line.trim();
     let first = line.chars().next()?;
     let macro_name = first == '@';
-    if !macro_name && !(first.is_ascii_digit() || first == '*' || first == '-') {
+    if !(macro_name || first.is_ascii_digit() || first == '*' || first == '-') {
         return None;
     }
     let mut words = line.split_whitespace().skip(if macro_name { 1 } else { 5 });

@@ -78,30 +78,42 @@ pub(super) async fn run(args: ImportArgs, target: TargetFlags, output: &mut Outp
 }
 
 fn print(report: &CrontabReport, source: &str, output: &mut Output) -> Result<(), Failure> {
-    let mut table = Table::new(&["LINE", "OUTCOME", "SCHEDULE", "NEXT", "TEXT", "REMARKS"]);
+    if !output.is_terminal() {
+        return output.table(table(&report.lines));
+    }
     for line in &report.lines {
+        let CrontabLine { number, outcome, text, schedule, next, .. } = line;
+        let schedule = schedule.as_deref().unwrap_or_default();
+        let next = next.as_ref().map(|next| format!(", next run {next}")).unwrap_or_default();
+        output.line(format!("{number:>4}  {text}"))?;
+        output.line(format!("      {outcome} {schedule}{next}").trim_end())?;
+        for remark in line.reason.iter().chain(&line.notes) {
+            output.line(format!("      {remark}"))?;
+        }
+    }
+    let would = if report.dry_run { " (a dry run: nothing was changed)" } else { "" };
+    output.line(format!("\n{} taken, {} refused{would}", report.taken, report.refused))?;
+    output.line(format!("read as a {} crontab, its times in {}{source}", report.format, report.zone))?;
+    for note in &report.notes {
+        output.line(format!("note: {note}"))?;
+    }
+    Ok(())
+}
+
+fn table(lines: &[CrontabLine]) -> Table {
+    let mut table = Table::new(&["LINE", "OUTCOME", "SCHEDULE", "NEXT", "TEXT", "REMARKS"]);
+    for line in lines {
         let plain = |text: &str| (text.to_owned(), Shade::Plain);
         table.row([
             plain(&line.number.to_string()),
-            (line.outcome.clone(), Shade::of_state(&line.outcome)),
+            plain(&line.outcome),
             plain(line.schedule.as_deref().unwrap_or_default()),
             plain(line.next.as_deref().unwrap_or_default()),
             plain(&line.text),
             plain(&remarks(line)),
         ]);
     }
-    output.table(table)?;
-    if !output.is_terminal() {
-        return Ok(());
-    }
-    let would = if report.dry_run { " (a dry run: nothing was changed)" } else { "" };
-    output.line("")?;
-    output.line(format!("{} taken, {} refused{would}", report.taken, report.refused))?;
-    output.line(format!("read as a {} crontab, its times in {}{source}", report.format, report.zone))?;
-    for note in &report.notes {
-        output.line(format!("note: {note}"))?;
-    }
-    Ok(())
+    table
 }
 
 fn remarks(line: &CrontabLine) -> String {

@@ -1,8 +1,8 @@
 //! A task for people.
 
 use crate::exit::Failure;
-use crate::output::{Output, Shade, Table};
-use punctual_admin::TaskReport;
+use crate::output::Output;
+use punctual_admin::{AttemptLine, TaskReport};
 use serde_json::Value;
 
 /// Prints all that is kept of a task.
@@ -31,20 +31,13 @@ pub(super) fn print(report: &TaskReport, output: &mut Output) -> Result<(), Fail
     if report.attempts.is_empty() {
         return field("attempts", "none ended yet");
     }
-    let mut table = Table::new(&["ATTEMPT", "OUTCOME", "STARTED", "ENDED", "WORKER", "RESULT OR ERROR"]);
     for attempt in &report.attempts {
-        let plain = |text: String| (text, Shade::Plain);
-        table.row([
-            plain(attempt.n.to_string()),
-            (attempt.outcome.clone(), Shade::of_state(&attempt.outcome)),
-            plain(attempt.started.clone()),
-            plain(attempt.ended.clone()),
-            plain(attempt.worker.to_string()),
-            plain(said(&attempt.out)),
-        ]);
+        let AttemptLine { n, worker, started, ended, outcome, out } = attempt;
+        // An end without an attempt had no worker.
+        let by = if *worker == 0 { String::new() } else { format!(", worker {worker}") };
+        field("attempt", &format!("{n} {outcome}, {started} to {ended}{by}"))?;
+        field("", &said(out))?;
     }
-    output.line("")?;
-    output.table(table)?;
     for (name, text) in report.attempts.last().map(|attempt| written(&attempt.out)).unwrap_or_default() {
         output.line(format!("\n{name} of the last attempt:"))?;
         output.line(text.trim_end())?;
@@ -63,10 +56,10 @@ fn written(out: &Value) -> Vec<(&'static str, &str)> {
     ["stdout", "stderr"].into_iter().filter_map(text).collect()
 }
 
-/// An error by its message, a result as it is.
+/// An error by its message, a result as it is; one line, whatever it holds.
 fn said(out: &Value) -> String {
     match out.get("message").and_then(Value::as_str) {
-        Some(message) => message.to_owned(),
+        Some(message) => message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
         None => out.to_string(),
     }
 }

@@ -1,0 +1,18 @@
+//! The real binary against real daemons, on sockets, ports and databases of each test's own.
+
+#![expect(clippy::unwrap_used, reason = "the whole crate is a test: helpers fail it as its functions do")]
+
+mod bad_database;
+mod bad_input;
+mod calls;
+mod crash;
+mod crontabs;
+mod help;
+mod incompatible;
+mod migrate;
+mod queues;
+mod schedules;
+mod serve;
+mod services;
+mod support;
+mod tasks;
