@@ -218,7 +218,7 @@ impl CalendarDays {
                     Overflow::RollOver if meant(number - 1) => {
                         let (year, month) = if month == 1 { (year - 1, 12) } else { (year, month - 1) };
                         let before = day::month_length(year, month);
-                        days |= (on & !month_mask(before)) >> before & !1;
+                        days |= (on & !month_mask(before)) >> before;
                     }
                     Overflow::RollOver => {}
                 }

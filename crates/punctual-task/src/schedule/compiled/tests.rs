@@ -266,6 +266,17 @@ fn exclusions_leave_slots_out() {
     let times = instants(&hourly, "2026-06-01T12:00:00Z", "2026-06-03T12:00:00Z");
     assert_eq!(times.len(), 24);
     assert_eq!((times[2], times[3]), (at("2026-06-01T14:00:00Z"), at("2026-06-02T15:00:00Z")));
+    // A window that ends after the clocks have changed ends by the changed clock.
+    let until_half_past = |day: &str| Exclusion::Civil {
+        from: format!("{day}T00:00").parse().unwrap(),
+        to: format!("{day}T03:30").parse().unwrap(),
+    };
+    let quarterly = Rule::from(Every::new(Duration::from_secs(900)).anchor(at("2026-01-01T00:00:00Z")))
+        .zone("America/New_York")
+        .except(until_half_past("2026-03-08"))
+        .except(until_half_past("2026-11-01"));
+    assert_eq!(local(&quarterly, "2026-03-08T05:00:00Z", 1), ["2026-03-08T03:30:00-04:00"]);
+    assert_eq!(local(&quarterly, "2026-11-01T04:00:00Z", 1), ["2026-11-01T03:30:00-05:00"]);
     // A wall time that a gap moves to the next day is left out by its own date.
     let lost = cron("0 12 * * *", "Pacific/Apia").except(Exclusion::Date(date("2011-12-30")));
     assert_eq!(local(&lost, "2011-12-30T00:00:00Z", 1), ["2011-12-31T12:00:00+14:00"]);

@@ -88,8 +88,7 @@ impl Field {
             // A single value with a step runs to the end of the field.
             (from, if step.is_some() { top.max(from) } else { from })
         };
-        // Sunday as 7 is the end of a week where a range ends with it, and its beginning where one begins with it.
-        let from = if from > top && to <= top { low } else { from };
+        // A range that wraps around counts on past the end of the field, as does one that begins with Sunday as 7.
         let to = if to < from { to + count } else { to };
         let mut set = 0;
         let mut value = from;
