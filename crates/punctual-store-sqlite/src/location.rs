@@ -2,12 +2,8 @@
 
 use punctual_task::{StoreError, StoreErrorKind};
 use std::fmt;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-
-/// What every SQLite file begins with (<https://www.sqlite.org/fileformat2.html#magic_header_string>).
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Where a database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +49,11 @@ impl Location {
         Ok(Location::File(PathBuf::from(path)))
     }
 
-    /// Says what is wrong with the file before SQLite opens it: a missing directory, a directory in its place, no
-    /// permission, something that is no database. A file that is not there or empty is fine.
+    /// Says what is wrong with the path before SQLite opens it: a missing directory, a directory in its place, no
+    /// permission. A file that is not there is fine; whether one is a database is for SQLite to say.
+    ///
+    /// The file is looked at and never opened: closing any descriptor of a file drops all POSIX locks that the process
+    /// holds on it, those of SQLite's own connections among them, and another process could then delete the log.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let Location::File(path) = self else { return Ok(()) };
         match std::fs::metadata(path) {
@@ -62,7 +61,7 @@ impl Location {
                 "{self} is a directory; name a file in it, such as {}",
                 path.join("punctual.db").display()
             ))),
-            Ok(_) => check_header(path, self),
+            Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => check_parent(path, self),
             Err(error) => Err(cannot_open(self, &error)),
         }
@@ -76,20 +75,6 @@ impl fmt::Display for Location {
             Location::File(path) => write!(f, "{}", path.display()),
         }
     }
-}
-
-fn check_header(path: &Path, location: &Location) -> Result<(), StoreError> {
-    let mut file = File::open(path).map_err(|error| cannot_open(location, &error))?;
-    let mut header = Vec::new();
-    let limit = u64::try_from(MAGIC.len()).unwrap_or(16);
-    (&mut file).take(limit).read_to_end(&mut header).map_err(|error| cannot_open(location, &error))?;
-    if header.is_empty() || header == MAGIC {
-        return Ok(());
-    }
-    Err(StoreError::new(
-        StoreErrorKind::Corrupt,
-        format!("{location} is not a SQLite database; name another file, or restore this one from a backup"),
-    ))
 }
 
 fn check_parent(path: &Path, location: &Location) -> Result<(), StoreError> {

@@ -160,3 +160,35 @@ async fn many_open_a_new_file_at_once() {
     let count: i64 = place.connection().query_row("SELECT count(*) FROM task", [], |row| row.get(0)).unwrap();
     assert_eq!(count, 8 * 5 * 3);
 }
+
+/// How many POSIX locks this process holds on a file, as the kernel lists them.
+#[cfg(target_os = "linux")]
+fn locks_on(path: &Path) -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let (process, inode) = (std::process::id().to_string(), fs::metadata(path).unwrap().ino());
+    let listed = fs::read_to_string("/proc/locks").unwrap();
+    let ours = |line: &&str| {
+        let mut words = line.split_whitespace();
+        line.contains("POSIX")
+            && words.any(|word| word == process)
+            && words.next().is_some_and(|place| place.ends_with(&format!(":{inode}")))
+    };
+    listed.lines().filter(ours).count()
+}
+
+/// Whatever else opens or refuses the same file in this process, the locks of a store that has it open stay: without
+/// them another process believes to be the last one and deletes the log under us.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn opening_again_keeps_the_locks() {
+    let place = Place::new();
+    let store = place.open().await;
+    enqueue(&store, 1).await;
+    let held = locks_on(&place.path());
+    assert!(held > 0, "an open log holds a lock on its database");
+    place.open().await.close().await;
+    assert_eq!(locks_on(&place.path()), held, "after another store of this process");
+    Migrator::open(&place.text(), config(place.clock.clone())).unwrap().version().unwrap();
+    assert_eq!(locks_on(&place.path()), held, "after a migrator");
+    assert_eq!(store.identity().len(), 32);
+}
