@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 /// The machine's time since boot. All processes that open the same file must agree on it.
 pub trait BootClock: Debug + Send + Sync + 'static {
-    /// Names the boot; at most 64 bytes. Another boot has another name.
+    /// Names the boot; at most 64 bytes. Another boot has another name. Empty where it is not known: leases of an unknown
+    /// boot, and those that a clock of an unknown boot looks at, end by time alone.
     fn boot(&self) -> String;
     /// Microseconds since boot, sleep included. Never steps back within one boot.
     fn micros(&self) -> i64;
@@ -25,14 +26,18 @@ pub trait BootClock: Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemBoot;
 
+/// This boot's name, read once: a process does not outlive its boot, and a read that failed for want of a descriptor
+/// would name another boot than the read before it.
+#[cfg(target_os = "linux")]
+static BOOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+
 #[cfg(target_os = "linux")]
 impl BootClock for SystemBoot {
     fn boot(&self) -> String {
-        // A kernel without the file (a hardened container) has one boot as far as we can tell: leases of an earlier one
-        // then end by time alone.
-        std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map(|id| id.trim().chars().take(64).collect())
-            .unwrap_or_default()
+        // A kernel without the file (a hardened container) has one boot as far as we can tell.
+        let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let name = |id: String| id.trim().chars().take(64).collect();
+        BOOT.get_or_init(|| read().map(name).unwrap_or_default()).clone()
     }
 
     fn micros(&self) -> i64 {
@@ -94,7 +99,8 @@ impl BootTime {
 
     /// When a lease ends on the wall clock, which now shows `now`. A lease of another boot ended long ago, at the latest now.
     pub(crate) fn on_wall(&self, boot: &str, until: i64, now: Timestamp) -> Timestamp {
-        let ahead = if boot == self.boot { until.saturating_sub(self.micros) } else { 0 };
+        let same = boot == self.boot || boot.is_empty() || self.boot.is_empty();
+        let ahead = if same { until.saturating_sub(self.micros) } else { 0 };
         Timestamp::from_micros(now.as_micros().saturating_add(ahead))
     }
 }

@@ -226,7 +226,7 @@ fn down(
     let found = current(db, location, known)?;
     if found > 0 {
         let alive: i64 = transaction.query_row(
-            "SELECT count(*) FROM worker WHERE state = 0 AND boot = ?1 AND until > ?2",
+            "SELECT count(*) FROM worker WHERE state = 0 AND (boot = ?1 OR boot = '' OR ?1 = '') AND until > ?2",
             params![boot.boot, boot.micros],
             |row| row.get(0),
         )?;

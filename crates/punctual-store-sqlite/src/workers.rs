@@ -27,7 +27,7 @@ const ALIVE: &str = "SELECT 1 FROM worker WHERE id = ?1 AND state = 0";
 const RENEW: &str = "UPDATE worker SET boot = ?2, until = ?3, seen = ?4 WHERE id = ?1 AND state = 0";
 const REMOVE: &str = "DELETE FROM worker WHERE id = ?1";
 pub(crate) const LAPSED: &str = "SELECT id FROM worker
-    WHERE state = 0 AND id <> ?1 AND (boot <> ?2 OR until <= ?3) ORDER BY id LIMIT ?4";
+    WHERE state = 0 AND id <> ?1 AND ((boot <> ?2 AND boot <> '' AND ?2 <> '') OR until <= ?3) ORDER BY id LIMIT ?4";
 const BURY: &str = "UPDATE worker SET state = 1, seen = ?2 WHERE id = ?1";
 const FORGET: &str = "DELETE FROM worker WHERE state = 1 AND seen <= ?1";
 const FORGET_CANCELS: &str = "DELETE FROM cancel WHERE worker = ?1";

@@ -56,6 +56,24 @@ async fn a_boot_voids_old_leases() {
     assert_eq!(claimed.tasks[0].task, ids[0]);
 }
 
+/// Where a boot has no name, be it the worker's or the judge's, leases end by time and by nothing else.
+#[tokio::test]
+async fn a_boot_without_a_name_kills_nobody() {
+    let place = Place::new();
+    let named = place.open().await;
+    let mut unnamed = config(place.clock.clone());
+    unnamed.boot = Arc::new(MonotonicBoot::new(place.clock.clone(), ""));
+    let unnamed = SqliteStore::open(&place.text(), unnamed).await.unwrap();
+    let one = named.register(info("named"), LEASE).await.unwrap();
+    let two = unnamed.register(info("unnamed"), LEASE).await.unwrap();
+    assert_eq!(named.rescue(one).await.unwrap(), NOTHING);
+    assert_eq!(unnamed.rescue(two).await.unwrap(), NOTHING);
+    place.clock.advance(LEASE / 2);
+    named.renew(one, LEASE).await.unwrap();
+    place.clock.advance(LEASE / 2);
+    assert_eq!(named.rescue(one).await.unwrap(), Rescue { workers: 1, requeued: 0, failed: 0 });
+}
+
 /// The machine's own clock goes forward and, on Linux, names the boot.
 #[test]
 fn the_machine_has_a_boot_clock() {
