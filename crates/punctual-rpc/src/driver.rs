@@ -353,14 +353,15 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         }
         let paused = self.role.must_pause(&mut session);
         let held = self.held_until.is_some();
-        let go_on = session.closure().is_some()
-            // The write took a part only: the transport says by a refusal, not by that, when it is to be asked again.
-            || !stalled && !self.batch.is_empty()
+        let closure = session.closure().cloned();
+        // The write took a part only: the transport says by a refusal, not by that, when it is to be asked again.
+        let go_on = !stalled && !self.batch.is_empty()
             || !stalled && !held && (session.outbox().has_output() || session.is_finished())
             || self.liveness.is_paused() && !paused;
         let due = session.due_at().min(self.held_until.unwrap_or(Instant::FAR));
         // More output is no reason to wake up while the transport is stalled, or output is held back anyway.
-        let stale = if go_on { Some(waker) } else { session.outbox().park_driver(waker, stalled || held) };
+        let stale =
+            if go_on || closure.is_some() { Some(waker) } else { session.outbox().park_driver(waker, stalled || held) };
         self.load = session.load();
         drop(session);
         if stale.is_some() {
@@ -368,11 +369,11 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         }
         self.liveness.pause(paused);
         self.effects.run();
+        if let Some(closure) = closure {
+            // Somebody else closed it. What is half written is written to its end before the last words.
+            return Err(End::Close(closure));
+        }
         if go_on {
-            if stalled {
-                // The state was closed by somebody else; what is half written stays so.
-                self.batch.clear();
-            }
             return Ok(Next::Turn);
         }
         if self.liveness.must_arm(due) {
