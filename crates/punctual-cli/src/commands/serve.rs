@@ -28,7 +28,15 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", env = "PUNCTUAL_LISTEN", value_delimiter = ',')]
     listen: Vec<String>,
     /// Run programs (Command/run). Whoever reaches the Unix socket can then run them as this daemon's user.
-    #[arg(long, env = "PUNCTUAL_ALLOW_COMMANDS", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(
+        long,
+        env = "PUNCTUAL_ALLOW_COMMANDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        value_name = "BOOL"
+    )]
     allow_commands: Option<bool>,
     /// Send HTTP requests (Http/request) to these hosts only: example.org, *.example.org, 10.0.0.7:8080; may be given again.
     #[arg(long, value_name = "HOST", env = "PUNCTUAL_HTTP_ALLOW", value_delimiter = ',')]

@@ -88,20 +88,22 @@ impl CommandService {
         Ok(())
     }
 
-    /// Whether whoever calls now may run or store commands: tasks of this daemon may, and peers on its Unix socket, which
-    /// only its user and root reach. A TCP port is open to every user of the machine.
+    /// Whether whoever calls now may run or store commands: tasks of this daemon may, and peers on its socket file, which
+    /// only its user and root reach. A TCP port is open to every user of the machine, and so is an abstract socket.
     ///
     /// # Errors
     /// `permission_denied` says where to call instead.
     pub(crate) fn admit_peer() -> Result<(), Status> {
         let peer = Context::current().and_then(|context| context.peer().map(|peer| peer.address.clone()));
+        let is_open = |address: &str| {
+            let file = address.starts_with("unix:") && !address.starts_with("unix:@");
+            !file && !address.starts_with("inproc:")
+        };
         match peer {
-            Some(address) if !address.starts_with("unix:") && !address.starts_with("inproc:") => {
-                Err(Status::permission_denied(format!(
-                    "commands are not taken from {address}, since every user of the machine reaches a TCP port; use the \
-                     daemon's Unix socket (--addr unix:/PATH)"
-                )))
-            }
+            Some(address) if is_open(&address) => Err(Status::permission_denied(format!(
+                "commands are not taken over {address}, which every user of the machine reaches; use the daemon's Unix \
+                 socket file (--addr unix:/PATH)"
+            ))),
             _ => Ok(()),
         }
     }

@@ -62,6 +62,9 @@ fn sources_have_their_order() {
     assert_eq!(config["commands"]["allow"], true);
     let config = print(&["--allow-commands=false"], &[("PUNCTUAL_ALLOW_COMMANDS", "true")]);
     assert_eq!(config["commands"]["allow"], false);
+    assert_eq!(print(&[], &[("PUNCTUAL_ALLOW_COMMANDS", "1")])["commands"]["allow"], true);
+    let listen = print(&[], &[("PUNCTUAL_LISTEN", "unix:/a,127.0.0.1:0")])["listen"].clone();
+    assert_eq!(listen, serde_json::json!(["unix:/a", "tcp://127.0.0.1:0"]));
     let text = workspace.run(&["serve", "--print-config"]).succeeded();
     assert!(text.contains("database = \"punctual.db\"") && text.contains("[engine]"), "{text}");
 }

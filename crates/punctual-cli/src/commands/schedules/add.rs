@@ -28,8 +28,8 @@ pub(crate) struct AddArgs {
     args: String,
     #[command(flatten)]
     rule: RuleFlags,
-    /// What happens to slots that nobody served in time: skip, latest[:AGE] (default latest:24h), earliest,
-    /// all:COUNT:AGE[:halt|:skip_oldest].
+    /// What happens to slots that nobody served in time: skip, latest or latest:AGE (the default is latest:24h), earliest,
+    /// all:COUNT:AGE, or all:COUNT:AGE:skip_oldest to lose the oldest beyond COUNT instead of halting.
     #[arg(long, value_name = "POLICY")]
     missed: Option<String>,
     /// What happens to a due slot while as many occurrences are live as may be: wait (default), skip, cancel, allow.

@@ -249,12 +249,18 @@ async fn background_programs_are_left_alone() {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-/// Programs are run for tasks, and for peers on a socket that only this user reaches; not for whoever finds a TCP port.
+/// Programs are run for tasks, and for peers on a socket file, which only this user reaches; not for whoever finds a TCP port
+/// or an abstract name.
 #[tokio::test]
-async fn tcp_peers_are_refused() {
-    for (peer, allowed) in
-        [(None, true), (Some("unix:"), true), (Some("inproc:"), true), (Some("tcp://127.0.0.1:40000"), false)]
-    {
+async fn open_peers_are_refused() {
+    for (peer, allowed) in [
+        (None, true),
+        (Some("unix:/run/punctual.sock"), true),
+        (Some("unix:d.sock"), true),
+        (Some("inproc:admin"), true),
+        (Some("unix:@punctual"), false),
+        (Some("tcp://127.0.0.1:40000"), false),
+    ] {
         let (context, _cancel) = context(peer);
         let result = context.scope(async { run(shell("true")).await }).await;
         assert_eq!(result.is_ok(), allowed, "{peer:?}: {result:?}");
