@@ -178,6 +178,7 @@ fn lists_of(session: &Session) {
 
 /// The plan of one statement, a line a step.
 fn plan(session: &Session, text: &str) -> Vec<String> {
+    // SQL-FORMAT: the text is a statement of this crate, taken from its own cache.
     let mut statement = session.db.conn().prepare(&format!("EXPLAIN QUERY PLAN {text}")).expect("a statement");
     let count = statement.parameter_count();
     for at in 1..=count {

@@ -1,3 +1,5 @@
+//! Tests of `conclude`.
+
 use super::*;
 use crate::Failure;
 use punctual_clock::SeededEntropy;

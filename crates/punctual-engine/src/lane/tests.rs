@@ -1,3 +1,5 @@
+//! Tests of `lane`.
+
 use super::*;
 use crate::job::tests::job;
 use punctual_context::Context;

@@ -1,3 +1,5 @@
+//! Tests of `work`.
+
 use super::*;
 use crate::job::tests::{job, suspect};
 use punctual_clock::SystemClock;

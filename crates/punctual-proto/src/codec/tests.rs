@@ -1,3 +1,5 @@
+//! Tests of `codec`.
+
 use super::*;
 use crate::status::Code;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of `describe`.
+
 use super::*;
 use crate::contract::{DurablePolicy, MethodDescriptor};
 use crate::schema::{EnumType, Field, Fields, StructType, Type, Variant};

@@ -1,3 +1,5 @@
+//! Tests of `frame`.
+
 use super::*;
 use crate::codec::Codec;
 use crate::describe::HealthStatus;

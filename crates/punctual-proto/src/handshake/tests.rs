@@ -1,3 +1,5 @@
+//! Tests of `handshake`.
+
 use super::*;
 use crate::frame::{Direction, FrameHeader, FrameRules, HEADER_BYTES, Phase};
 use crate::limits::{LimitError, Limits};

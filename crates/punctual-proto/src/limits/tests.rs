@@ -1,3 +1,5 @@
+//! Tests of `limits`.
+
 use super::*;
 
 /// The defaults are the design's numbers and are themselves legal.

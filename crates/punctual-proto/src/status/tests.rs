@@ -1,3 +1,5 @@
+//! Tests of `status`.
+
 use super::*;
 use crate::codec::{self, Codec};
 use proptest::prelude::*;
