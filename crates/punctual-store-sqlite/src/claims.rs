@@ -1,13 +1,16 @@
 //! Claims: which waiting tasks a worker gets, and what it needs to run them.
 
 use crate::connection::Db;
+use crate::definitions::Definitions;
 use crate::errors::{Done, Fault};
 use crate::keys;
+use crate::names::Names;
 use crate::packed::{FLAG_KEY, Held};
 use crate::session::Session;
-use crate::tasks::{READ, TaskRow};
+use crate::tasks::{ADD_READY, READ, TaskRow};
 use crate::workers;
 use punctual_clock::Timestamp;
+use punctual_task::planner::UNREADABLE_WAIT;
 use punctual_task::task::LEVEL_AGE;
 use punctual_task::{ClaimBatch, ClaimRequest, Claimed, TaskId, WorkerId};
 use rusqlite::{OptionalExtension, params};
@@ -193,54 +196,76 @@ fn next_due(db: &Db, groups: &[Group], touched: &BTreeSet<(u32, i64)>) -> Done<O
     Ok(next)
 }
 
-/// Gives the tasks to the worker, with all that it needs to run them.
+/// Gives the tasks to the worker, with all that it needs to run them. A task that cannot be read is moved out of the way
+/// of the others and reported: it waits for a build that can read it, or for an operator who cancels it.
 fn bodies(session: &mut Session, worker: WorkerId, now: Timestamp, taken: Vec<Taken>) -> Done<Vec<Claimed>> {
-    let Session { db, names, definitions, holdings, .. } = session;
+    let Session { db, names, definitions, holdings, location, .. } = session;
     let mut claimed = Vec::with_capacity(taken.len());
     let mut held = Vec::with_capacity(taken.len());
     let mut read = db.sql(READ)?;
     for taken in taken {
-        let task = read
-            .query_row(params![taken.id], TaskRow::from_row)
-            .optional()?
-            .ok_or_else(|| Fault::corrupt(format!("the waiting task {} has no row", TaskId(taken.id))))?;
-        let mut flags = 0;
-        if task.key.is_some() {
-            flags |= FLAG_KEY;
-            keys::claimed(db, taken.id)?;
+        let row = read.query_row(params![taken.id], TaskRow::from_row).optional().map_err(Fault::from);
+        match row.and_then(|row| body(db, names, definitions, row, taken)) {
+            Ok((claim, holding)) => {
+                if holding.flags & FLAG_KEY != 0 {
+                    keys::claimed(db, taken.id)?;
+                }
+                claimed.push(claim);
+                held.push(holding);
+            }
+            Err(fault) if fault.is_unreadable() => {
+                let due = now.after(UNREADABLE_WAIT).as_micros();
+                let Taken { id, lane, class, n, spent, losses, .. } = taken;
+                db.sql(ADD_READY)?.execute(params![lane, class, due, id, n, spent, losses])?;
+                let error = fault.named(location);
+                tracing::error!(task = %TaskId(id), %error, "a task cannot be read; it waits for another minute");
+            }
+            Err(fault) => return Err(fault),
         }
-        let n = taken.n.saturating_add(1);
-        held.push(Held {
-            task: taken.id,
-            gate: task.gate(),
-            lane: taken.lane,
-            level: task.level,
-            flags,
-            n,
-            spent: taken.spent,
-            losses: taken.losses,
-            due: taken.due,
-        });
-        let lane = names.pair(taken.lane)?;
-        let occurrence = task.occurrence(db, definitions)?;
-        let (args, schema, options) = task.call(db, definitions)?;
-        claimed.push(Claimed {
-            task: TaskId(taken.id),
-            n,
-            spent: taken.spent,
-            losses: taken.losses,
-            method: lane.method_name.to_string(),
-            queue: lane.queue_name.to_string(),
-            args,
-            schema,
-            options,
-            created: task.created,
-            due: Timestamp::from_micros(taken.due),
-            occurrence,
-        });
     }
     if !held.is_empty() {
         holdings.of(db, worker.0)?.add(db, worker.0, now, &held)?;
     }
     Ok(claimed)
+}
+
+/// One task as its worker needs it, and as it is held.
+fn body(
+    db: &Db,
+    names: &Names,
+    definitions: &mut Definitions,
+    row: Option<TaskRow>,
+    taken: Taken,
+) -> Done<(Claimed, Held)> {
+    let task = row.ok_or_else(|| Fault::corrupt(format!("the waiting task {} has no row", TaskId(taken.id))))?;
+    let n = taken.n.saturating_add(1);
+    let held = Held {
+        task: taken.id,
+        gate: task.gate(),
+        lane: taken.lane,
+        level: task.level,
+        flags: if task.key.is_some() { FLAG_KEY } else { 0 },
+        n,
+        spent: taken.spent,
+        losses: taken.losses,
+        due: taken.due,
+    };
+    let lane = names.pair(taken.lane)?;
+    let occurrence = task.occurrence(db, definitions)?;
+    let (args, schema, options) = task.call(db, definitions)?;
+    let claimed = Claimed {
+        task: TaskId(taken.id),
+        n,
+        spent: taken.spent,
+        losses: taken.losses,
+        method: lane.method_name.to_string(),
+        queue: lane.queue_name.to_string(),
+        args,
+        schema,
+        options,
+        created: task.created,
+        due: Timestamp::from_micros(taken.due),
+        occurrence,
+    };
+    Ok((claimed, held))
 }

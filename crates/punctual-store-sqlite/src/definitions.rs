@@ -86,6 +86,6 @@ pub(crate) fn read_row(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<(
 /// The definition that a row holds.
 pub(crate) fn spec_from(json: &str, args: Bytes) -> Done<ScheduleSpec> {
     let spec: ScheduleSpec = serde_json::from_str(json)
-        .map_err(|error| Fault::corrupt(format!("a schedule's definition cannot be read ({error})")))?;
+        .map_err(|error| Fault::unread(format!("a schedule's definition cannot be read ({error})")))?;
     Ok(ScheduleSpec { args, ..spec })
 }

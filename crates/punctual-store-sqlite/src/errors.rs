@@ -3,7 +3,9 @@
 use crate::location::Location;
 use punctual_task::{StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A failure inside the store, before the file is named.
 #[derive(Debug)]
@@ -44,6 +46,14 @@ impl Fault {
         ))
     }
 
+    /// What a row says in JSON is not of this build's form.
+    pub(crate) fn unread(what: impl fmt::Display) -> Self {
+        Fault::Store(StoreError::new(
+            StoreErrorKind::Version,
+            format!("{what}; a newer build may have written it: use that build, or restore the database from a backup"),
+        ))
+    }
+
     /// A broken invariant of ours.
     pub(crate) fn bug(what: impl fmt::Display) -> Self {
         Fault::Store(StoreError::new(
@@ -70,6 +80,25 @@ impl Fault {
                     | ErrorCode::ReadOnly
             )
         )
+    }
+
+    /// Whether a row cannot be read, by this build or at all, while the database itself works.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        match self {
+            Fault::Store(error) => matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Version),
+            Fault::Sql(error) => matches!(
+                error,
+                rusqlite::Error::FromSqlConversionFailure(..)
+                    | rusqlite::Error::IntegralValueOutOfRange(..)
+                    | rusqlite::Error::Utf8Error(..)
+                    | rusqlite::Error::InvalidColumnType(..)
+            ),
+        }
+    }
+
+    /// Whether work on other rows may succeed all the same: the database itself works.
+    pub(crate) fn is_local(&self) -> bool {
+        !self.spoils_connection() && !self.is_busy() && self.code() != Some(ErrorCode::DiskFull)
     }
 
     fn code(&self) -> Option<ErrorCode> {
@@ -106,6 +135,20 @@ impl Fault {
         };
         StoreError::new(kind, text)
     }
+}
+
+/// Runs work whose panic is a bug of one operation, and must not take the others, or the process, with it.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Done<T>) -> Done<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Fault::bug(format!("it panicked: {}", panic_text(&*panic)))))
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
 }
 
 fn advice(code: ErrorCode) -> (StoreErrorKind, &'static str) {

@@ -232,7 +232,7 @@ impl TaskRow {
         let options = match &self.options {
             None => TaskOptions::default(),
             Some(json) => serde_json::from_str(json).map_err(|error| {
-                Fault::corrupt(format!("the options of task {} cannot be read ({error})", TaskId(self.id)))
+                Fault::unread(format!("the options of task {} cannot be read ({error})", TaskId(self.id)))
             })?,
         };
         Ok((args, self.schema.unwrap_or(0).cast_unsigned(), options))

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | [`Store::materialise`](crate::Store::materialise), each schedule | [`Walk::for_sweep`] | [`plan`], or [`plan_broken`] where the stored rule no longer compiles |
 //! | [`Store::apply`](crate::Store::apply) | [`Walk::for_window`] | [`decide_window`] |
-//! | [`Store::steer`](crate::Store::steer) | [`Walk::for_command`] | [`decide_command`] |
+//! | [`Store::steer`](crate::Store::steer) | [`Walk::for_command`] | [`decide_command`], after [`refuse_broken`] where the stored rule no longer compiles |
 //! | [`Store::declare`](crate::Store::declare), new name | none | [`decide_creation`] |
 //! | [`Store::declare`](crate::Store::declare), known name | [`Walk::for_declaration`] | [`decide_declaration`] |
 //!
@@ -41,12 +41,14 @@ mod walk;
 mod window;
 
 pub use change::{Change, Grant, Plan};
-pub use command::{CommandPlan, decide_command};
+pub use command::{CommandPlan, decide_command, refuse_broken};
 pub use declaration::{DeclarationPlan, decide_creation, decide_declaration};
 pub use pass::{plan, plan_broken};
 pub use snapshot::Snapshot;
 pub use walk::Walk;
 pub use window::decide_window;
+
+use std::time::Duration;
 
 /// How many slots one pass decides that create nothing: existing, lost, in a gap. A statement that reads their keys and
 /// a row lock that is held meanwhile stay short; the next pass goes on.
@@ -58,6 +60,10 @@ pub const COMMAND_WALK_MAX: u32 = 10_000;
 
 /// A stretch of lost slots estimated at more than this is passed in one leap instead of pass by pass.
 pub const EXACT_MAX: u64 = 100_000;
+
+/// How long a schedule is left alone that this build cannot decide: its rule does not compile here, or its rows cannot be
+/// read.
+pub const UNREADABLE_WAIT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests;

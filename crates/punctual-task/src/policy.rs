@@ -106,8 +106,11 @@ impl Policy {
 }
 
 /// What one task overrides of its method's policy. All `None` takes no space in the store.
+///
+/// Unknown fields are passed over when it is read: while builds are replaced one by one, an older worker runs the tasks
+/// of a newer one without the options that it cannot honour, instead of stopping at them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct TaskOptions {
     /// How many attempts may be spent in all.
     #[serde(skip_serializing_if = "Option::is_none")]

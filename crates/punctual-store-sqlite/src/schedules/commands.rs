@@ -7,7 +7,7 @@ use crate::errors::{Done, Fault};
 use crate::session::Session;
 use crate::tasks::{self, draw};
 use punctual_clock::Timestamp;
-use punctual_task::planner::{Walk, decide_command, decide_creation, decide_declaration};
+use punctual_task::planner::{Walk, decide_command, decide_creation, decide_declaration, refuse_broken};
 use punctual_task::schedule::{CompiledRule, Every, Rule};
 use punctual_task::{Declaration, Declared, ScheduleCommand, ScheduleId, Steered, StoreError, TaskId};
 use rusqlite::params;
@@ -70,6 +70,9 @@ pub(crate) fn steer(session: &mut Session, name: &str, command: &ScheduleCommand
     }
     let Session { db, definitions, .. } = session;
     let locked = read(db, definitions, id)?;
+    if let Err(error) = locked.definition.rule() {
+        refuse_broken(name, command, error)?;
+    }
     let rule = rule_of(&locked)?;
     let snapshot = locked.snapshot(&rule);
     let walk = Walk::for_command(&snapshot, command, now);

@@ -1,10 +1,10 @@
 //! Sweeps and windows: due slots become tasks, many schedules in one commit.
 
-use super::{Locked, live, taken, write};
-use crate::errors::{Done, Fault};
+use super::{Locked, WAKE, live, taken, write};
+use crate::errors::{Done, Fault, caught};
 use crate::session::Session;
 use punctual_clock::Timestamp;
-use punctual_task::planner::{Plan, Walk, decide_window, plan, plan_broken};
+use punctual_task::planner::{Plan, UNREADABLE_WAIT, Walk, decide_window, plan, plan_broken};
 use punctual_task::{Materialised, ScheduleId, StoreError, Sweep, SweepReport, Window};
 use rusqlite::params;
 
@@ -17,8 +17,22 @@ pub const SWEEP_SCHEDULES_MAX: u32 = 10_000;
 pub(crate) const DUE: &str = "SELECT id FROM position WHERE wake <= ?1 ORDER BY wake, id LIMIT ?2";
 pub(crate) const NEXT_WAKE: &str = "SELECT min(wake) FROM position WHERE wake IS NOT NULL";
 
-/// Decides due slots of many schedules.
+/// Decides due slots of many schedules. One that cannot be decided is put off and reported; the others go on.
 pub(crate) fn materialise(session: &mut Session, sweep: Sweep) -> Done<SweepReport> {
+    let whole = |session: &mut Session, id, now| sweep_one(session, id, sweep.window_max, now).map(Some);
+    let apart = |session: &mut Session, id, now| sweep_apart(session, id, sweep.window_max, now);
+    // A savepoint for each schedule is for the rare sweep that needs it.
+    match session.step(|session| caught(|| sweep_all(session, sweep, whole))) {
+        Err(fault) if fault.is_local() && session.in_transaction() => sweep_all(session, sweep, apart),
+        outcome => outcome,
+    }
+}
+
+fn sweep_all(
+    session: &mut Session,
+    sweep: Sweep,
+    one: impl Fn(&mut Session, ScheduleId, Timestamp) -> Done<Option<Materialised>>,
+) -> Done<SweepReport> {
     let now = session.now();
     let limit = sweep.schedules_max.min(SWEEP_SCHEDULES_MAX);
     let due: Vec<i64> =
@@ -26,7 +40,7 @@ pub(crate) fn materialise(session: &mut Session, sweep: Sweep) -> Done<SweepRepo
     let mut schedules = Vec::with_capacity(due.len());
     let mut tasks = 0;
     for id in due {
-        let done = sweep_one(session, ScheduleId(id), sweep.window_max, now)?;
+        let Some(done) = one(session, ScheduleId(id), now)? else { continue };
         tasks += done.tasks.len();
         schedules.push(done);
         if tasks >= SWEEP_TASKS_MAX {
@@ -37,12 +51,30 @@ pub(crate) fn materialise(session: &mut Session, sweep: Sweep) -> Done<SweepRepo
     Ok(SweepReport { schedules, next_due: next.map(Timestamp::from_micros) })
 }
 
+/// Decides one schedule so that its failure undoes its own writes only.
+fn sweep_apart(session: &mut Session, id: ScheduleId, window_max: u32, now: Timestamp) -> Done<Option<Materialised>> {
+    match session.step(|session| caught(|| sweep_one(session, id, window_max, now))) {
+        Err(fault) if fault.is_local() && session.in_transaction() => {
+            let wake = now.after(UNREADABLE_WAIT).as_micros();
+            session.db.sql(WAKE)?.execute(params![id.0, wake])?;
+            let error = fault.named(&session.location);
+            tracing::error!(schedule = id.0, %error, "a schedule cannot be decided; it is tried again in a minute");
+            Ok(None)
+        }
+        outcome => outcome.map(Some),
+    }
+}
+
 fn sweep_one(session: &mut Session, id: ScheduleId, window_max: u32, now: Timestamp) -> Done<Materialised> {
     let Session { db, definitions, .. } = session;
     let locked = Locked::read(db, definitions, id)?
         .ok_or_else(|| Fault::corrupt(format!("schedule {} has no position", id.0)))?;
     let plan = match locked.definition.rule() {
-        Err(error) => plan_broken(&locked.position, error),
+        Err(error) => {
+            let schedule = &locked.definition.spec.name;
+            tracing::error!(%schedule, %error, "this build cannot use the rule of a schedule; it is left alone");
+            plan_broken(&locked.position, now)
+        }
         Ok(rule) => {
             let snapshot = locked.snapshot(rule);
             let walk = Walk::for_sweep(&snapshot, now, window_max);

@@ -88,6 +88,25 @@ pub fn decide_command(
     }
 }
 
+/// Refuses what needs the rule of a schedule whose stored rule cannot be compiled here: resuming it would pass over slots
+/// that this build cannot see, or end the series. Everything else does without: a store decides it with a rule that has
+/// no slots.
+///
+/// # Errors
+/// [`Refused`](StoreErrorKind::Refused) for [`ScheduleCommand::Resume`].
+pub fn refuse_broken(name: &str, command: &ScheduleCommand, error: &RuleError) -> Result<(), StoreError> {
+    match command {
+        ScheduleCommand::Resume(_) => Err(StoreError::refused(format!(
+            "schedule {name:?} cannot be resumed by this build, which cannot use its rule: {error}; \
+             edit the rule, or resume it with a build that knows it"
+        ))),
+        ScheduleCommand::Pause { .. }
+        | ScheduleCommand::Trigger { .. }
+        | ScheduleCommand::Edit { .. }
+        | ScheduleCommand::Cancel => Ok(()),
+    }
+}
+
 fn unchanged(snapshot: &Snapshot<'_>) -> CommandPlan {
     CommandPlan { change: Change::none(snapshot.position), answer: Steered::Unchanged }
 }

@@ -2,7 +2,7 @@
 
 use super::change::{Change, Grant, Losses, Plan};
 use super::leap::leap;
-use super::{Snapshot, WALK_MAX, Walk};
+use super::{Snapshot, UNREADABLE_WAIT, WALK_MAX, Walk};
 use crate::schedule::{RuleError, Slot, SlotKey};
 use crate::series::{LossReason, Missed, Overflow, Overlap, Position, ScheduleState, SlotOutcome};
 use punctual_clock::Timestamp;
@@ -21,11 +21,14 @@ pub fn plan(snapshot: &Snapshot<'_>, walk: &Walk, taken: &[SlotKey], live: u32) 
     pass.end(stop)
 }
 
-/// Halts a schedule whose stored rule cannot be compiled here, such as one in a zone that this build does not know.
+/// Leaves a schedule alone whose stored rule cannot be compiled here, such as one in a zone that this build does not know:
+/// nothing is decided, and the schedule is looked at again [`UNREADABLE_WAIT`] later, by whoever comes then. Another
+/// process may have a build that knows the rule. The store reports why.
 #[must_use]
-pub fn plan_broken(position: &Position, error: &RuleError) -> Plan {
-    let halted = Position { state: ScheduleState::Halted, note: halted_by(error), ..position.clone() };
-    Plan { change: Change::to(position, halted), slots: Vec::new(), more: false }
+pub fn plan_broken(position: &Position, now: Timestamp) -> Plan {
+    let mut change = Change::none(position);
+    change.wake = change.wake.map(|_| now.after(UNREADABLE_WAIT));
+    Plan { change, slots: Vec::new(), more: false }
 }
 
 /// A rule that gave its last slot and cannot say what follows: an operator has to edit it.
