@@ -80,9 +80,16 @@ pub trait Session: Send + 'static {
     /// Why the session is closed, if it is.
     fn closure(&self) -> Option<&Closure>;
 
+    /// How many request heads this side accepted; zero on the client.
+    fn accepted(&self) -> u64;
+
     /// Whether the connection is to be closed because nothing is left to do on it.
     fn is_finished(&self) -> bool;
 
-    /// Calls under way: what the length of a turn is taken from.
+    /// Calls under way on this side.
     fn load(&self) -> usize;
+
+    /// Calls that both sides have under way between them, as far as this side can tell: what the length of a turn is
+    /// taken from.
+    fn in_flight(&self) -> usize;
 }

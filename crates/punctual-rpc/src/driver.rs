@@ -21,6 +21,7 @@ use punctual_proto::session::{
 };
 use std::future::Future;
 use std::io::{self, IoSlice};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::MutexGuard;
@@ -92,8 +93,10 @@ pub(crate) struct Driver<L, R: Role> {
     waker: Option<Waker>,
     /// Until when output waits for more of it, where a latency is set and there is some.
     held_until: Option<Instant>,
-    /// Calls under way when the session was last seen.
-    load: usize,
+    /// Calls under way when frames were last applied.
+    in_flight: usize,
+    /// Nothing was under way when this task last went to sleep.
+    is_idle: bool,
     now: Option<Instant>,
     phase: Phase,
     linger: Option<Pin<Box<Sleep>>>,
@@ -149,7 +152,8 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             effects: Effects::default(),
             work: R::Work::default(),
             liveness: Liveness::new(now, agreement.limits.ping_after, agreement.limits.dead_after),
-            load: 0,
+            in_flight: 0,
+            is_idle: true,
             now: None,
             phase: Phase::Open,
             linger: None,
@@ -278,7 +282,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
     /// Applies the frames that are buffered, as many as one turn takes. Returns how many tasks were woken or started.
     fn apply(&mut self) -> Result<usize, End> {
         let mut progress = Progress::default();
-        let max = (self.load / 4).clamp(FRAMES_MIN, FRAMES_MAX);
+        let max = (self.in_flight / 4).clamp(FRAMES_MIN, FRAMES_MAX);
         let mut result = self.reader.read(&self.block, max, &mut self.items, &mut progress);
         let shared = progress.has_large.then(|| self.block.split_to(progress.consumed).freeze());
         let mut started = 0;
@@ -303,7 +307,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             }
             self.role.collect(&mut session, &mut self.work);
             self.liveness.pause(self.role.must_pause(&mut session));
-            self.load = session.load();
+            self.in_flight = session.in_flight();
             drop(session);
             self.items.clear();
             started = self.role.work(&mut self.work, block);
@@ -330,7 +334,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             if verdict == Verdict::Dead {
                 return Err(End::Close(Closure::HeartbeatLost));
             }
-            if self.block.is_empty() && self.load == 0 {
+            if self.block.is_empty() && self.is_idle {
                 // A silent connection holds no buffers.
                 self.block = BytesMut::new();
                 self.read_bytes = READ_BYTES_MIN;
@@ -362,7 +366,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         // More output is no reason to wake up while the transport is stalled, or output is held back anyway.
         let stale =
             if go_on || closure.is_some() { Some(waker) } else { session.outbox().park_driver(waker, stalled || held) };
-        self.load = session.load();
+        self.is_idle = session.load() == 0;
         drop(session);
         if stale.is_some() {
             self.waker = stale;
@@ -397,7 +401,8 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         let lost = matches!(closure, Closure::Lost(_) | Closure::HeartbeatLost);
         let mut session = self.role.lock();
         if let Some(text) = &go_away {
-            session.outbox().push_go_away(&GoAway { accepted: 0, reason: GoAwayReason::ProtocolViolation, text });
+            let accepted = session.accepted();
+            session.outbox().push_go_away(&GoAway { accepted, reason: GoAwayReason::ProtocolViolation, text });
         }
         let last = session.close(closure.clone(), &mut self.effects);
         let closure = session.closure().cloned().unwrap_or(closure);
@@ -449,6 +454,28 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
                     }
                 }
             }
+        }
+    }
+}
+
+impl<L, R: Role> Drop for Driver<L, R> {
+    /// A driver that is dropped before its end, with its runtime or by a panic, takes the connection with it: nobody else
+    /// minds the deadlines of the calls under way.
+    fn drop(&mut self) {
+        if !matches!(self.phase, Phase::Open) {
+            return;
+        }
+        let closure = Closure::Lost("the task that moves the connection was dropped, as when its runtime ends".into());
+        let last = self.role.lock().close(closure.clone(), &mut self.effects);
+        drop(last);
+        // This may run while another panic unwinds, and a second one would take the process with it.
+        for _ in 0..2 {
+            if catch_unwind(AssertUnwindSafe(|| self.effects.run())).is_ok() {
+                break;
+            }
+        }
+        if catch_unwind(AssertUnwindSafe(|| self.role.ended(&closure))).is_err() {
+            tracing::error!("the end of a connection could not be told");
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct ClientSession {
     occupied: usize,
     /// Calls that wait for the server to have a place.
     line: Turnstile,
+    /// Callers that ever waited for the ring of big messages.
+    bulk_waiters: u64,
     /// Request heads published, in wire order.
     heads: u64,
     /// Ids without an entry in the table that were given out.
@@ -91,6 +93,7 @@ impl ClientSession {
             live: 0,
             occupied: 0,
             line: Turnstile::default(),
+            bulk_waiters: 0,
             heads: 0,
             counted: 0,
             queries: Vec::new(),
@@ -184,7 +187,7 @@ impl ClientSession {
             return;
         }
         let cancel = Cancel(self.cancel_reason.then_some(cause));
-        effects.garbage.extend(self.out.push_cancel(call, cancel));
+        self.out.push_cancel(call, cancel, effects);
         effects.wakers.extend(self.out.take_driver());
         self.counters.cancels += 1;
     }
@@ -217,9 +220,12 @@ impl ClientSession {
         self.end_live(awaits, effects);
     }
 
-    /// Enters the line of calls that wait for a place on the server.
-    pub fn enter_line(&mut self, waker: Waker) -> Ticket {
-        self.line.enter(waker)
+    /// Enters the line of calls that wait for a place on the server. A place that became free since the gate refused is
+    /// granted at once: nobody else would do it.
+    pub fn enter_line(&mut self, waker: Waker, effects: &mut Effects) -> Ticket {
+        let ticket = self.line.enter(waker);
+        self.line.grant(self.running_max().saturating_sub(self.running), &mut effects.wakers);
+        ticket
     }
 
     /// Whether the ticket was granted a place, or nothing will be granted any more. Else `waker` is parked.
@@ -233,9 +239,25 @@ impl ClientSession {
         self.line.grant(self.running_max().saturating_sub(self.running), &mut effects.wakers);
     }
 
-    /// Parks a caller until the ring of big messages or the queue has moved on.
-    pub fn wait_for_bulk(&mut self, waker: Waker) {
-        self.out.wait_for_room(waker);
+    /// Whether a body of `bytes` fits the ring of big messages, or nothing will any more. Else `waker` is parked under
+    /// the number that `waiter` is given, and what was parked before is left in its place.
+    pub fn poll_bulk(&mut self, bytes: usize, waiter: &mut Option<u64>, waker: &mut Option<Waker>) -> bool {
+        if !self.is_open() || self.out.bulk_fits(bytes) {
+            return true;
+        }
+        if let Some(new) = waker.take() {
+            let key = *waiter.get_or_insert_with(|| {
+                self.bulk_waiters += 1;
+                self.bulk_waiters
+            });
+            *waker = self.out.wait_for_room(key, true, new);
+        }
+        false
+    }
+
+    /// Takes a caller away that waited in [`ClientSession::poll_bulk`]. Its waker is to be dropped outside of the lock.
+    pub fn leave_bulk(&mut self, waiter: u64) -> Option<Waker> {
+        self.out.leave_room(waiter)
     }
 }
 
@@ -302,11 +324,20 @@ impl Session for ClientSession {
         self.closed.as_ref()
     }
 
+    fn accepted(&self) -> u64 {
+        0
+    }
+
     fn is_finished(&self) -> bool {
         self.going_away && self.live == 0 && self.out.is_flushed()
     }
 
     fn load(&self) -> usize {
         self.live
+    }
+
+    fn in_flight(&self) -> usize {
+        // Callers whose reply has come are about to take it, and commonly call again.
+        self.occupied
     }
 }

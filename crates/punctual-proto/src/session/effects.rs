@@ -1,6 +1,7 @@
 //! What a step of a session leaves to be done outside of the lock.
 
 use bytes::Bytes;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
 /// Work for after the lock: wakers to wake and buffers to drop. Kept by the driver from turn to turn for its room.
@@ -20,11 +21,22 @@ pub struct Effects {
 
 impl Effects {
     /// Wakes, then drops. Returns how many tasks were woken.
+    ///
+    /// # Panics
+    /// Where a waker does, after all the others were woken: a defect of one task must not hang the rest.
     pub fn run(&mut self) -> usize {
         let woken = self.wakers.len();
-        self.wakers.drain(..).for_each(Waker::wake);
+        let mut panicked = None;
+        for waker in self.wakers.drain(..) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                panicked = Some(panic);
+            }
+        }
         self.stale.clear();
         self.garbage.clear();
+        if let Some(panic) = panicked {
+            resume_unwind(panic);
+        }
         woken
     }
 

@@ -31,11 +31,21 @@ pub struct Outbox {
     progress: usize,
     /// Who is told when the bytes up to an offset were written, in order of the offsets.
     marks: VecDeque<(u64, u64)>,
-    /// Producers that wait for room.
-    room: Vec<Waker>,
+    /// Producers that wait for room, each once.
+    room: Vec<Waiter>,
     driver: Option<Waker>,
     /// The driver waits for the transport: new output is no reason to wake it.
     stalled: bool,
+}
+
+/// A producer that waits for room.
+#[derive(Debug)]
+struct Waiter {
+    /// Whose it is, so that it can be replaced and taken away.
+    key: u64,
+    /// It waits for the ring of big messages, not for bytes of the queue.
+    ring: bool,
+    waker: Waker,
 }
 
 impl Outbox {
@@ -144,17 +154,18 @@ impl Outbox {
         added
     }
 
-    /// Cancels a published call: what is left of its request is replaced. The pieces are returned to be dropped outside
-    /// of the lock.
-    pub(crate) fn push_cancel(&mut self, call: CallId, cancel: Cancel) -> Option<Bytes> {
-        let rest = self.bulk.remove(call);
+    /// Cancels a published call: what is left of its request is replaced.
+    pub(crate) fn push_cancel(&mut self, call: CallId, cancel: Cancel, effects: &mut Effects) {
+        self.remove_bulk(call, effects);
         self.put_with(|out| cancel.put(call, out));
-        rest
     }
 
     /// Takes the pieces of `call` that were not handed out.
-    pub(crate) fn remove_bulk(&mut self, call: CallId) -> Option<Bytes> {
-        self.bulk.remove(call)
+    pub(crate) fn remove_bulk(&mut self, call: CallId, effects: &mut Effects) {
+        if let Some(rest) = self.bulk.remove(call) {
+            effects.garbage.push(rest);
+            self.wake_room(true, &mut effects.wakers);
+        }
     }
 
     /// Queues protocol progress; `false` where its reserve is used up.
@@ -193,19 +204,23 @@ impl Outbox {
 
     /// Moves what there is into `batch`, which must be empty: the open batch and one piece of each big message.
     pub fn take(&mut self, batch: &mut Batch, effects: &mut Effects) {
-        let Outbox { open, bulk, marks, appended, room, .. } = self;
+        let Outbox { open, bulk, marks, appended, .. } = self;
+        let mut moved = false;
         if !bulk.is_empty() {
             let before = *appended;
             let added = bulk.hand_out(open, |offset, mark| {
                 if let Some(mark) = mark {
                     marks.push_back((before + offset as u64, mark));
                 }
-                // The ring has a place again.
-                effects.wakers.append(room);
+                moved = true;
             });
             *appended += added as u64;
         }
         std::mem::swap(open, batch);
+        if moved {
+            // The ring has a place again.
+            self.wake_room(true, &mut effects.wakers);
+        }
     }
 
     /// Notes that `bytes` more were written; the marks that this reached are appended to `reached`.
@@ -223,13 +238,29 @@ impl Outbox {
             self.progress = 0;
         }
         if !self.room.is_empty() && self.queued_bytes() <= self.queue_bytes_max / 2 {
-            wakers.append(&mut self.room);
+            self.wake_room(false, wakers);
         }
     }
 
-    /// Parks a producer until there is room.
-    pub(crate) fn wait_for_room(&mut self, waker: Waker) {
-        self.room.push(waker);
+    /// Parks a producer until there is room in the queue or, with `ring`, until the ring of big messages moved on. What
+    /// it had parked before is returned.
+    pub(crate) fn wait_for_room(&mut self, key: u64, ring: bool, waker: Waker) -> Option<Waker> {
+        if let Some(waiter) = self.room.iter_mut().find(|waiter| waiter.key == key) {
+            waiter.ring = ring;
+            return Some(std::mem::replace(&mut waiter.waker, waker));
+        }
+        self.room.push(Waiter { key, ring, waker });
+        None
+    }
+
+    /// Takes a producer away that waits no more.
+    pub(crate) fn leave_room(&mut self, key: u64) -> Option<Waker> {
+        let at = self.room.iter().position(|waiter| waiter.key == key)?;
+        Some(self.room.remove(at).waker)
+    }
+
+    fn wake_room(&mut self, ring: bool, wakers: &mut Vec<Waker>) {
+        wakers.extend(self.room.extract_if(.., |waiter| waiter.ring == ring).map(|waiter| waiter.waker));
     }
 
     /// Parks the driver until something is appended or, where it is `stalled` by the transport, until a deadline moves
@@ -261,7 +292,7 @@ impl Outbox {
     pub(crate) fn clear(&mut self, garbage: &mut Vec<Bytes>, wakers: &mut Vec<Waker>) -> Batch {
         self.bulk.clear(garbage);
         self.marks.clear();
-        wakers.append(&mut self.room);
+        wakers.extend(self.room.drain(..).map(|waiter| waiter.waker));
         wakers.extend(self.driver.take());
         self.written = self.appended;
         std::mem::take(&mut self.open)

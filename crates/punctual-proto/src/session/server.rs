@@ -83,6 +83,9 @@ pub struct ServerSession {
     oneways: usize,
     occupied: usize,
     incoming: Vec<Incoming>,
+    /// The highest slot that the client used lately, plus one. It gives out the lowest ones first, so that this is about
+    /// how many calls it has under way, most of them between the two sides.
+    slots_in_use: usize,
     /// Request heads in wire order; those above `accept_max` are not accepted any more.
     heads: u64,
     draining: bool,
@@ -103,7 +106,7 @@ pub enum Finished {
         /// To be woken outside of the lock.
         driver: Option<Waker>,
         /// To be dropped outside of the lock.
-        stale: Option<Waker>,
+        stale: [Option<Waker>; 2],
     },
     /// There is no room in the queue: wait for it and try again.
     NoRoom,
@@ -141,6 +144,7 @@ impl ServerSession {
             oneways: 0,
             occupied: 0,
             incoming: Vec::new(),
+            slots_in_use: 0,
             heads: 0,
             draining: false,
             accept_max: u64::MAX,
@@ -205,17 +209,28 @@ impl ServerSession {
         usize::try_from(self.limits.running_calls_max).unwrap_or(usize::MAX)
     }
 
-    /// Queues the result of a call and frees its place; a result that nobody waits for is only counted.
-    pub fn finish(&mut self, key: RunKey, head: ResponseHead<'_>, body: &mut Body<'_>) -> Finished {
+    /// Queues the result of a call and frees its place; a result that nobody waits for is only counted. Where there is no
+    /// room, `waker` is parked until there may be, and what was parked before is left in its place.
+    pub fn finish(
+        &mut self,
+        key: RunKey,
+        head: ResponseHead<'_>,
+        body: &mut Body<'_>,
+        waker: &mut Option<Waker>,
+    ) -> Finished {
         let at = key.at as usize;
         let Some(run) = self.runs.get(at).filter(|run| run.call == key.call && run.state != State::Free) else {
-            return Finished::Done { driver: None, stale: None };
+            return Finished::Done { driver: None, stale: [None, None] };
         };
         let mut driver = None;
         if run.state == State::Live && key.call.is_pending() {
             let bytes = queued_size(head.head_bytes(), body.len());
-            let bulk = self.out.is_bulk(head.head_bytes(), body.len());
-            if !self.out.fits(bytes, 0) || bulk && !self.out.bulk_fits(body.len()) {
+            let fits = self.out.fits(bytes, 0);
+            if !fits || self.out.is_bulk(head.head_bytes(), body.len()) && !self.out.bulk_fits(body.len()) {
+                if let Some(new) = waker.take() {
+                    // What is waited for is what was missing: a ring that is full may go with a queue that has room.
+                    *waker = self.park(key, fits, new);
+                }
                 return Finished::NoRoom;
             }
             self.out.push_message(key.call, head, body, None);
@@ -237,11 +252,13 @@ impl ServerSession {
         if waits { self.out.rouse_driver() } else { None }
     }
 
-    /// Frees the place of a call whose handler is gone. The waker that was parked is returned.
-    pub fn release(&mut self, key: RunKey) -> Option<Waker> {
-        let run = self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call)?;
+    /// Frees the place of a call whose handler is gone. What it had parked is returned.
+    pub fn release(&mut self, key: RunKey) -> [Option<Waker>; 2] {
+        let Some(run) = self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call) else {
+            return [None, None];
+        };
         match run.state {
-            State::Free => return None,
+            State::Free => return [None, None],
             State::Live | State::Assembling => {
                 if key.call.is_pending() {
                     self.live -= 1;
@@ -254,9 +271,13 @@ impl ServerSession {
         }
         run.state = State::Free;
         run.watchers.clear();
+        let mut stale = [run.waker.take(), None];
+        if std::mem::take(&mut run.waits_for_room) {
+            stale[1] = self.out.leave_room(u64::from(key.at));
+        }
         self.occupied -= 1;
         self.free.push(key.at);
-        run.waker.take()
+        stale
     }
 
     /// Asks, for a handler that waits, whether its call is over; else parks `waker`.
@@ -278,9 +299,29 @@ impl ServerSession {
         }
     }
 
-    /// Parks a handler that has a result and no room for it.
-    pub fn wait_for_room(&mut self, waker: Waker) {
-        self.out.wait_for_room(waker);
+    /// Parks a handler that has a result and no room to encode it. What it had parked before is returned.
+    pub fn wait_for_room(&mut self, key: RunKey, waker: Waker) -> Option<Waker> {
+        self.park(key, false, waker)
+    }
+
+    fn park(&mut self, key: RunKey, ring: bool, waker: Waker) -> Option<Waker> {
+        match self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call && run.state != State::Free) {
+            Some(run) => run.waits_for_room = true,
+            None => return Some(waker),
+        }
+        self.out.wait_for_room(u64::from(key.at), ring, waker)
+    }
+
+    /// Answers a call with a short status beside the queue's bound, and frees its place: a call that is not run must not
+    /// go unanswered because others fill the queue.
+    pub fn refuse_run(&mut self, key: RunKey, status: &[u8]) -> Finished {
+        let live = self.runs.get(key.at as usize).is_some_and(|run| run.call == key.call && run.state == State::Live);
+        if live && self.closed.is_none() {
+            self.answer(key.call, status);
+        }
+        let stale = self.release(key);
+        let driver = self.out.take_driver().or_else(|| self.driver_after_release());
+        Finished::Done { driver, stale }
     }
 
     /// Why a call was cancelled, if it was.
@@ -345,7 +386,7 @@ impl ServerSession {
                 }
             }
             // It has no handler yet.
-            State::Assembling => effects.stale.extend(self.release(key)),
+            State::Assembling => effects.stale.extend(self.release(key).into_iter().flatten()),
             State::Over(_) | State::Free => {}
         }
     }
@@ -487,11 +528,19 @@ impl Session for ServerSession {
         self.closed.as_ref()
     }
 
+    fn accepted(&self) -> u64 {
+        self.heads
+    }
+
     fn is_finished(&self) -> bool {
         self.accept_max != u64::MAX && self.occupied == 0 && self.out.is_flushed()
     }
 
     fn load(&self) -> usize {
         self.occupied
+    }
+
+    fn in_flight(&self) -> usize {
+        self.slots_in_use.max(self.occupied)
     }
 }

@@ -4,4 +4,5 @@
 
 mod interleavings;
 mod steps;
+mod waits;
 mod world;

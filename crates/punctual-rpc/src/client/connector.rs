@@ -17,7 +17,7 @@ use arc_swap::ArcSwapOption;
 use punctual_clock::Instant;
 use punctual_proto::handshake::Hello;
 use punctual_proto::status::Status;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -59,7 +59,6 @@ struct Shared {
     config: ChannelConfig,
     current: Arc<ArcSwapOption<Connection>>,
     state: watch::Sender<State>,
-    started: AtomicBool,
     connections: AtomicU64,
     failed: AtomicU64,
     /// What connections counted that are gone.
@@ -76,7 +75,6 @@ impl Connector {
                 config,
                 current,
                 state: watch::Sender::new(State::Idle),
-                started: AtomicBool::new(false),
                 connections: AtomicU64::new(0),
                 failed: AtomicU64::new(0),
                 past: Mutex::default(),
@@ -97,19 +95,19 @@ impl Connector {
         after: Option<&Arc<Connection>>,
     ) -> Result<Arc<Connection>, Status> {
         let shared = &self.shared;
-        if !shared.started.swap(true, Ordering::AcqRel) {
-            shared.state.send_if_modified(|state| {
-                let idle = matches!(state, State::Idle);
-                if idle {
-                    *state = State::Connecting;
-                }
-                idle
-            });
-            tokio::spawn(maintain(Arc::clone(shared)));
-        }
         let mut states = shared.state.subscribe();
+        let mut started = false;
         let wait = async {
             loop {
+                if matches!(*states.borrow(), State::Idle) {
+                    if started {
+                        return Err(Status::unavailable(
+                            "the task that connects ended, as when its runtime ends; the next call starts it again",
+                        ));
+                    }
+                    started = true;
+                    shared.start();
+                }
                 match &*states.borrow_and_update() {
                     State::Ready(connection) if after.is_none_or(|after| !Arc::ptr_eq(after, connection)) => {
                         return Ok(Arc::clone(connection));
@@ -172,6 +170,20 @@ impl Connector {
 }
 
 impl Shared {
+    /// Starts the task that connects, where none is under way.
+    fn start(self: &Arc<Self>) {
+        let idle = self.state.send_if_modified(|state| {
+            let idle = matches!(state, State::Idle);
+            if idle {
+                *state = State::Connecting;
+            }
+            idle
+        });
+        if idle {
+            tokio::spawn(maintain(Maintained(Arc::clone(self))));
+        }
+    }
+
     fn is_closed(&self) -> bool {
         matches!(*self.state.borrow(), State::Closed)
     }
@@ -203,8 +215,21 @@ impl Shared {
     }
 }
 
+/// The right to connect. Where its task is dropped while the channel is open, the next call starts another one.
+struct Maintained(Arc<Shared>);
+
+impl Drop for Maintained {
+    fn drop(&mut self) {
+        if !self.0.is_closed() {
+            self.0.current.store(None);
+            self.0.set(State::Idle);
+        }
+    }
+}
+
 /// Connects again and again until the channel is closed.
-async fn maintain(shared: Arc<Shared>) {
+async fn maintain(maintained: Maintained) {
+    let shared = &maintained.0;
     let clock = Arc::clone(&shared.config.clock);
     let driver_clock = shared.config.driver_clock.clone().unwrap_or_else(|| Arc::clone(&clock));
     let mut hello = Hello::new(shared.config.limits);
@@ -225,7 +250,7 @@ async fn maintain(shared: Arc<Shared>) {
             Ok((connection, driver)) => {
                 shared.connections.fetch_add(1, Ordering::Relaxed);
                 shared.open.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&connection));
-                tokio::spawn(drive(Arc::clone(&shared), Arc::clone(&connection), driver));
+                tokio::spawn(drive(Arc::clone(shared), Arc::clone(&connection), driver));
                 tracing::debug!(address = %shared.target, "connected");
                 if !shared.set(State::Ready(Arc::clone(&connection))) {
                     connection.drain();

@@ -19,7 +19,9 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn enter(connection: Arc<Connection>) -> Self {
         // Nobody is woken through this waker: the first poll exchanges it.
-        let ticket = connection.session().enter_line(std::task::Waker::noop().clone());
+        let mut effects = Effects::default();
+        let ticket = connection.session().enter_line(std::task::Waker::noop().clone(), &mut effects);
+        effects.run();
         Place { connection, ticket, used: false }
     }
 
@@ -48,17 +50,18 @@ impl Place {
         }
     }
 
-    /// Waits until the ring of big messages, or the queue, has moved on.
-    pub(crate) async fn bulk(connection: &Connection, clock: &dyn Clock, deadline: Instant) -> Result<(), Status> {
-        let mut parked = false;
+    /// Waits until the ring of big messages has a place for a body of `bytes`, or the connection takes no calls any more.
+    pub(crate) async fn bulk(
+        connection: &Connection,
+        bytes: usize,
+        clock: &dyn Clock,
+        deadline: Instant,
+    ) -> Result<(), Status> {
+        let mut waiting = BulkWait { connection, waiter: None };
         let moved = poll_fn(|cx| {
-            if parked {
-                return Poll::Ready(());
-            }
-            parked = true;
-            let waker = cx.waker().clone();
-            connection.session().wait_for_bulk(waker);
-            Poll::Pending
+            let mut waker = Some(cx.waker().clone());
+            let fits = connection.session().poll_bulk(bytes, &mut waiting.waiter, &mut waker);
+            if fits { Poll::Ready(()) } else { Poll::Pending }
         });
         tokio::select! {
             biased;
@@ -66,6 +69,21 @@ impl Place {
             () = sleep_until(clock, deadline) => Err(Status::deadline_exceeded(
                 "the deadline passed while the call waited behind other big messages; nothing was sent",
             )),
+        }
+    }
+}
+
+/// A caller that waits for the ring of big messages, and leaves nothing parked when it gives up.
+struct BulkWait<'a> {
+    connection: &'a Connection,
+    waiter: Option<u64>,
+}
+
+impl Drop for BulkWait<'_> {
+    fn drop(&mut self) {
+        if let Some(waiter) = self.waiter {
+            let stale = self.connection.session().leave_bulk(waiter);
+            drop(stale);
         }
     }
 }

@@ -203,7 +203,7 @@ pub(crate) async fn publish_slowly<A: Args + Serialize>(
     loop {
         // A connection that refused because it closes is never tried again: what it refused was never sent.
         let (connection, mut refusal) = match refused.take() {
-            Some((connection, refusal @ (Refusal::Line | Refusal::Bulk))) => (connection, Some(refusal)),
+            Some((connection, refusal @ (Refusal::Line | Refusal::Bulk { .. }))) => (connection, Some(refusal)),
             Some((connection, Refusal::Closed(_) | Refusal::GoingAway)) => {
                 (channel.ready(options.wait_for_ready, deadline, Some(&connection)).await?, None)
             }
@@ -217,7 +217,7 @@ pub(crate) async fn publish_slowly<A: Args + Serialize>(
                     let held = place.get_or_insert_with(|| Place::enter(Arc::clone(&connection)));
                     held.granted(channel.clock(), deadline).await?;
                 }
-                Some(Refusal::Bulk) => Place::bulk(&connection, channel.clock(), deadline).await?,
+                Some(Refusal::Bulk { bytes }) => Place::bulk(&connection, bytes, channel.clock(), deadline).await?,
                 Some(refusal) => {
                     refused = Some((Arc::clone(&connection), refusal));
                     break;

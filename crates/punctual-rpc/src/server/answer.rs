@@ -89,37 +89,34 @@ where
             }
             return Poll::Ready(());
         }
-        loop {
-            if place.poll_room(cx).is_pending() {
-                // While it waits for room the call can still end.
-                ready!(place.poll_over(cx));
-                *this.result = None;
-                *this.encoded = None;
-                if let Some(place) = this.place.take() {
-                    place.release();
-                }
-                return Poll::Ready(());
+        let finished = match this.encoded.as_ref() {
+            Some((outcome, codec, body)) => place.poll_finish(*outcome, *codec, &mut Body::shared(body.clone()), cx),
+            None if place.poll_room(cx).is_pending() => Poll::Pending,
+            None => {
+                let Some(result) = this.result.take() else { return Poll::Ready(()) };
+                with_scratch(|buffer| {
+                    let max = usize::try_from(place.connection().limits().message_bytes_max).unwrap_or(usize::MAX);
+                    let (outcome, codec, mut body) = encode(result, *this.codec, this.method, max, buffer);
+                    let finished = place.poll_finish(outcome, codec, &mut body, cx);
+                    if finished.is_pending() {
+                        *this.encoded = Some((outcome, codec, body.into_bytes()));
+                    }
+                    finished
+                })
             }
-            let done = match this.encoded.as_ref() {
-                Some((outcome, codec, body)) => place.finish(*outcome, *codec, &mut Body::shared(body.clone())),
-                None => {
-                    let Some(result) = this.result.take() else { return Poll::Ready(()) };
-                    with_scratch(|buffer| {
-                        let max = usize::try_from(place.connection().limits().message_bytes_max).unwrap_or(usize::MAX);
-                        let (outcome, codec, mut body) = encode(result, *this.codec, this.method, max, buffer);
-                        let done = place.finish(outcome, codec, &mut body);
-                        if !done {
-                            *this.encoded = Some((outcome, codec, body.into_bytes()));
-                        }
-                        done
-                    })
-                }
-            };
-            if done {
-                *this.place = None;
-                return Poll::Ready(());
+        };
+        if finished.is_pending() {
+            // While it waits for room the call can still end.
+            ready!(place.poll_over(cx));
+            *this.result = None;
+            *this.encoded = None;
+            if let Some(place) = this.place.take() {
+                place.release();
             }
+            return Poll::Ready(());
         }
+        *this.place = None;
+        Poll::Ready(())
     }
 }
 

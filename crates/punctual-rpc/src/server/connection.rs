@@ -63,7 +63,7 @@ impl Connection {
     }
 
     /// Whether a result must wait before it is encoded. Cheap while there is room.
-    pub(crate) fn poll_congested(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_congested(&self, key: RunKey, cx: &mut Context<'_>) -> Poll<()> {
         if !self.congested.load(Ordering::Relaxed) {
             return Poll::Ready(());
         }
@@ -74,7 +74,9 @@ impl Connection {
             self.congested.store(false, Ordering::Relaxed);
             return Poll::Ready(());
         }
-        session.wait_for_room(waker);
+        let stale = session.wait_for_room(key, waker);
+        drop(session);
+        drop(stale);
         Poll::Pending
     }
 

@@ -7,7 +7,10 @@ use punctual_proto::frame::{Outcome, ResponseHead};
 use punctual_proto::session::{Body, Finished, HandlerPoll, RunKey};
 use punctual_proto::status::Status;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
+
+/// A status that is queued beside the queue's bound is cut to this.
+const REFUSAL_BYTES_MAX: usize = 1_024;
 
 /// The right and the duty to answer one call. Dropped without an answer, it answers with Internal.
 pub(crate) struct Place {
@@ -33,24 +36,37 @@ impl Place {
         !self.key.call().is_pending()
     }
 
-    /// Queues the answer and gives the place back; false where there is no room for the answer yet.
-    pub(crate) fn finish(&mut self, outcome: Outcome, codec: Codec, body: &mut Body<'_>) -> bool {
-        let head = ResponseHead { outcome, codec, metadata: &[], total: None, body: &[] };
-        let finished = self.connection.session().finish(self.key, head, body);
-        match finished {
-            Finished::Done { driver, stale } => {
-                self.held = false;
-                drop(stale);
-                if let Some(driver) = driver {
-                    driver.wake();
-                }
-                true
-            }
-            Finished::NoRoom => {
-                self.connection.set_congested();
-                false
-            }
+    /// Queues the answer and gives the place back. Pending where there is no room for the answer yet: this task is woken
+    /// when that may have changed.
+    pub(crate) fn poll_finish(
+        &mut self,
+        outcome: Outcome,
+        codec: Codec,
+        body: &mut Body<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        if self.finish(outcome, codec, body, &mut None) {
+            return Poll::Ready(());
         }
+        self.connection.set_congested();
+        let mut waker = Some(cx.waker().clone());
+        if self.finish(outcome, codec, body, &mut waker) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn finish(&mut self, outcome: Outcome, codec: Codec, body: &mut Body<'_>, waker: &mut Option<Waker>) -> bool {
+        let head = ResponseHead { outcome, codec, metadata: &[], total: None, body: &[] };
+        let finished = self.connection.session().finish(self.key, head, body, waker);
+        self.settle(finished)
+    }
+
+    fn settle(&mut self, finished: Finished) -> bool {
+        let Finished::Done { driver, stale } = finished else { return false };
+        self.held = false;
+        drop(stale);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        true
     }
 
     /// Gives the place of a call back that needs no answer.
@@ -59,21 +75,22 @@ impl Place {
         self.connection.release(self.key);
     }
 
-    /// Answers with a status. Where there is no room even for that, the call goes unanswered until its deadline.
+    /// Answers with a status. Where there is no room for a long one, it is cut.
     pub(crate) fn refuse(mut self, status: &Status) {
         self.try_refuse(status);
     }
 
     fn try_refuse(&mut self, status: &Status) {
         let max = usize::try_from(self.connection.limits().message_bytes_max).unwrap_or(usize::MAX);
-        let done = with_scratch(|buffer| {
+        with_scratch(|buffer| {
             status.clone().fitted(max).encode(buffer);
-            self.finish(Outcome::Status, Codec::Compact, &mut Body::copied(buffer))
+            if !self.finish(Outcome::Status, Codec::Compact, &mut Body::copied(buffer), &mut None) {
+                buffer.clear();
+                status.clone().fitted(max.min(REFUSAL_BYTES_MAX)).encode(buffer);
+                let finished = self.connection.session().refuse_run(self.key, buffer);
+                self.settle(finished);
+            }
         });
-        if !done {
-            self.held = false;
-            self.connection.release(self.key);
-        }
     }
 
     /// Ready where the call is over and its handler is to be dropped; else this task is woken when it is.
@@ -91,7 +108,7 @@ impl Place {
 
     /// Waits for room in the queue.
     pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.connection.poll_congested(cx)
+        self.connection.poll_congested(self.key, cx)
     }
 }
 

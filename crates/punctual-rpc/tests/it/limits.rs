@@ -208,3 +208,22 @@ async fn many_big_messages_share_the_ring() {
         result.unwrap();
     }
 }
+
+/// More big replies than the ring holds, to a client that does not read, hold up nobody else: the handlers wait.
+#[tokio::test]
+async fn big_replies_to_a_slow_reader_freeze_nobody() {
+    let site = Site::start(Kind::Tcp).await;
+    let mut raw = Raw::connect(&site).await;
+    for slot in 0..60 {
+        raw.request(CallId::pending(slot, 1), method_id("Probe/repeat"), None, &Wait { gate: 300_000 }).await;
+    }
+    let client = site.client().await;
+    while site.server.stats().accepted < 60 {
+        assert_eq!(client.add(1, 2).await, Ok(3));
+    }
+    assert_eq!(client.add(1, 2).await, Ok(3));
+    let mut bytes = 0;
+    while bytes < 60 * 300_000 {
+        bytes += raw.frame().await.expect("every reply comes when it is read").payload.len();
+    }
+}

@@ -187,3 +187,29 @@ async fn a_closed_channel_refuses_calls() {
     let error = other.add(1, 2).await.unwrap_err();
     assert_eq!(error.status().unwrap().code(), Code::Cancelled);
 }
+
+/// With its runtime a connection loses its driver, and so whoever minds its deadlines: its calls end, the channel closes,
+/// and another runtime connects anew.
+#[test]
+fn calls_end_with_the_runtime_of_their_connection() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let home = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}", dir.path().join("socket").display());
+    let _server = home.block_on(serve(&address));
+    let lost = runtime();
+    let client = lost.block_on(async {
+        let client = ProbeClient::new(Channel::connect(&address).await.unwrap());
+        assert_eq!(client.add(1, 2).await, Ok(3));
+        client
+    });
+    let mut call = client.wait(1);
+    assert!(lost.block_on(poll_once(&mut call)).is_pending());
+    drop(lost);
+    let next = runtime();
+    let error = next.block_on(call).unwrap_err();
+    assert_eq!(error.status().unwrap().code(), Code::ConnectionClosed);
+    assert_eq!(next.block_on(client.add(3, 4)), Ok(7), "the channel connects from where it is used");
+    drop(next);
+    runtime().block_on(client.channel.close());
+}

@@ -53,7 +53,10 @@ pub enum Refusal {
     /// The server runs as many calls as it allows; wait in the line.
     Line,
     /// The ring of big messages is full; wait for it to move on.
-    Bulk,
+    Bulk {
+        /// The length of the body that found no place.
+        bytes: usize,
+    },
 }
 
 impl ClientSession {
@@ -193,7 +196,7 @@ impl ClientSession {
             return Err(self.queue_full());
         }
         if self.out.is_bulk(head.head_bytes(), body.len()) && !self.out.bulk_fits(body.len()) {
-            return Err(Refusal::Bulk);
+            return Err(Refusal::Bulk { bytes: body.len() });
         }
         Ok(())
     }

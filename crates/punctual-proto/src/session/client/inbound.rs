@@ -180,7 +180,8 @@ impl ClientSession {
         if go_away.reason != GoAwayReason::Shutdown && go_away.reason != GoAwayReason::Age {
             self.goodbye = Some(Closure::GoAway(go_away.reason, go_away.text.into()));
         }
-        if go_away.accepted != NO_NEW_CALLS {
+        // After a violation the count is no promise that what lies above it may be sent again.
+        if go_away.accepted != NO_NEW_CALLS && go_away.reason != GoAwayReason::ProtocolViolation {
             for at in 0..self.slots.len() {
                 let above = self.slots.get(at).is_some_and(|slot| {
                     slot.number > go_away.accepted
@@ -188,7 +189,7 @@ impl ClientSession {
                 });
                 if above {
                     let call = self.slots.get(at).map_or(CallId::NONE, |slot| slot.call);
-                    effects.garbage.extend(self.out.remove_bulk(call));
+                    self.out.remove_bulk(call, effects);
                     self.fail(at, Ending::NeverAccepted, effects);
                 }
             }

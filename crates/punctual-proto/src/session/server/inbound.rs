@@ -79,6 +79,8 @@ impl ServerSession {
         turn: &Turn<'_>,
         effects: &mut Effects,
     ) -> Result<(), Violation> {
+        // It forgets a burst within some hundred frames.
+        self.slots_in_use -= self.slots_in_use / 16;
         for item in items.drain(..) {
             match item {
                 Item::Frame(header, range) => {
@@ -180,7 +182,7 @@ impl ServerSession {
     }
 
     fn place(&mut self, call: CallId, state: State, deadline: Instant) -> RunKey {
-        let run = Run { call, state, waker: None, watchers: Vec::new() };
+        let run = Run { call, state, waker: None, waits_for_room: false, watchers: Vec::new() };
         let at = match self.free.pop() {
             Some(at) => {
                 if let Some(place) = self.runs.get_mut(at as usize) {
@@ -199,6 +201,7 @@ impl ServerSession {
         if call.is_pending() {
             self.live += 1;
             let slot = call.slot() as usize;
+            self.slots_in_use = self.slots_in_use.max(slot + 1);
             if self.places.len() <= slot {
                 self.places.resize(slot + 1, 0);
             }

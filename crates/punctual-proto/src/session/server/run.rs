@@ -23,6 +23,8 @@ pub(crate) struct Run {
     pub(crate) state: State,
     /// The handler's task, while it waits.
     pub(crate) waker: Option<Waker>,
+    /// It waited for room in the queue, and may still.
+    pub(crate) waits_for_room: bool,
     /// Others that wait for a cancel.
     pub(crate) watchers: Vec<Waker>,
 }

@@ -169,7 +169,8 @@ fn the_line_is_served_in_order() {
     assert_eq!(world.callers.len(), 6);
     world.call(0, BODIES[0]);
     assert_eq!(world.callers.len(), 6, "six run, the seventh waits");
-    let tickets: Vec<Ticket> = (0..3).map(|_| world.client.enter_line(Waker::noop().clone())).collect();
+    let tickets: Vec<Ticket> =
+        (0..3).map(|_| world.client.enter_line(Waker::noop().clone(), &mut world.effects)).collect();
     let granted = |world: &mut World| {
         let mut waker = Waker::noop().clone();
         tickets.iter().map(|ticket| world.client.poll_line(*ticket, &mut waker)).collect::<Vec<_>>()

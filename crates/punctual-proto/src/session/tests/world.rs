@@ -91,7 +91,10 @@ pub(super) fn body_of(len: usize, number: u64) -> Bytes {
 
 impl World {
     pub(super) fn new() -> Self {
-        let agreement = agreement();
+        Self::under(agreement())
+    }
+
+    pub(super) fn under(agreement: Agreement) -> Self {
         let from_client = agreement.rules(Direction::FromClient);
         let from_server = agreement.rules(Direction::FromServer);
         let mut server = ServerSession::new(&agreement, BudgetPolicy::default());
@@ -340,7 +343,7 @@ impl World {
         let at = at % self.handlers.len();
         let (key, body) = self.handlers[at].clone();
         let head = ResponseHead { outcome: Outcome::Ok, codec: Codec::Raw, metadata: &[], total: None, body: &[] };
-        match self.server.finish(key, head, &mut Body::shared(body)) {
+        match self.server.finish(key, head, &mut Body::shared(body), &mut None) {
             Finished::Done { .. } => {
                 self.handlers.remove(at);
             }
