@@ -66,7 +66,7 @@ pub(crate) async fn run(settings: Settings, output: &mut Output) -> Result<(), F
     admin.start(engine.clone());
     let runs = admin.runs();
     let server = server.spawn();
-    tell_ready(&server, store.info().location, runs, output)?;
+    tell_ready(&server, store.info().location, runs, output);
     notify("READY=1");
 
     let signal = signals.next().await;
@@ -113,7 +113,7 @@ async fn bind(
     })
 }
 
-fn tell_ready(server: &ServerHandle, location: String, runs: Vec<String>, output: &mut Output) -> Result<(), Failure> {
+fn tell_ready(server: &ServerHandle, location: String, runs: Vec<String>, output: &mut Output) {
     let addresses = server.local_addrs();
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
     let told = if output.is_json() {
@@ -123,10 +123,9 @@ fn tell_ready(server: &ServerHandle, location: String, runs: Vec<String>, output
             output.line(format!("ready: punctual {version} (pid {pid}) on {location}, runs {}", runs.join(", ")))
         })
     };
-    match told.and_then(|()| output.flush()) {
-        // Who started it may not want to know.
-        Err(failure) if crate::output::is_reader_gone(&failure) => Ok(()),
-        told => told,
+    if let Err(failure) = told.and_then(|()| output.flush()) {
+        // Whoever started it may not want to know, and tasks must not wait for a reader.
+        tracing::warn!(%failure, "the readiness line could not be written");
     }
 }
 

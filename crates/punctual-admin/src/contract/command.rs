@@ -6,7 +6,8 @@ use std::fmt;
 
 /// Runs programs. A daemon does so only if it was started with `--allow-commands`.
 ///
-/// A program may run more than once, since a worker can die between its end and the record of it.
+/// A program may run more than once, since a worker can die between its end and the record of it. A worker that is killed
+/// leaves its programs running, while their tasks begin again elsewhere once its lease has ended.
 #[punctual::service]
 pub trait Command {
     /// Runs one program and waits for its end. It has succeeded if it exits with status 0; any other end is retried.

@@ -93,9 +93,8 @@ fn damaged_databases() {
 fn full_disks() {
     let workspace = Workspace::new();
     std::fs::create_dir(workspace.path("disk")).unwrap();
-    let has_namespaces = Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success());
     let script = workspace.file("full.sh", include_str!("../fixtures/full_disk.sh"));
-    let mut command = if has_namespaces {
+    let mut command = if has_namespaces() {
         let mut command = Command::new("unshare");
         command.args(["-Urm", "sh", &script, "tmpfs"]);
         command
@@ -107,16 +106,52 @@ fn full_disks() {
     command.current_dir(workspace.path("")).env("PUNCTUAL", env!("CARGO_BIN_EXE_punctual"));
     let told = ran(command);
     assert_eq!(told.code, 0, "{told:?}");
-    let value = |name: &str| {
-        let line = told.stdout.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
-        line.unwrap_or_else(|| panic!("{name} is missing: {told:?}")).to_owned()
-    };
+    let value = |name: &str| value(&told.stdout, name);
     assert_eq!(value("refused with"), "4", "{told:?}");
     let error = value("refused because");
     assert!(error.starts_with("error: ") && error.contains("punctual.db"), "{error}");
     assert!(error.contains("room") || error.contains("full") || error.contains("disk"), "{error}");
     assert_eq!(value("acknowledged"), value("kept"), "{told:?}");
     assert_eq!(value("after there is room"), "0", "{told:?}");
+}
+
+/// A disk that fills up under a running daemon: it refuses what it cannot keep, and goes on once there is room, without a
+/// restart. Only a file system of the test's own can be filled and then made larger; where user namespaces are not to be had,
+/// the test above is all that can be shown.
+#[test]
+fn full_disks_under_a_daemon() {
+    if !has_namespaces() {
+        eprintln!("not shown here: this machine gives no user namespaces");
+        return;
+    }
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("disk")).unwrap();
+    let script = workspace.file("full.sh", include_str!("../fixtures/full_disk_daemon.sh"));
+    let mut command = Command::new("unshare");
+    command
+        .args(["-Urm", "sh", &script])
+        .current_dir(workspace.path(""))
+        .env("PUNCTUAL", env!("CARGO_BIN_EXE_punctual"));
+    let told = ran(command);
+    assert_eq!(told.code, 0, "{told:?}");
+    let value = |name: &str| value(&told.stdout, name);
+    assert_eq!((value("refused with").as_str(), value("health").as_str()), ("4", "serving"), "{told:?}");
+    assert!(value("refused because").contains("room"), "{told:?}");
+    assert_eq!(value("after there is room"), "0", "{told:?}");
+    let acknowledged: u32 = value("acknowledged").parse().unwrap();
+    assert_eq!(value("kept"), (acknowledged + 1).to_string(), "{told:?}");
+    assert_eq!(value("stopped"), "0", "{told:?}");
+}
+
+fn has_namespaces() -> bool {
+    Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success())
+}
+
+/// What a script told under this name.
+#[track_caller]
+fn value(told: &str, name: &str) -> String {
+    let line = told.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+    line.unwrap_or_else(|| panic!("{name} is missing: {told}")).to_owned()
 }
 
 /// The database of a running daemon can be looked at and written to by commands beside it.
