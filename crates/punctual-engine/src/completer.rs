@@ -15,24 +15,46 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         shared.completions.filled().await;
         // What else is ready to run may finish first: the batch is larger and the commit is shared.
         tokio::task::yield_now().await;
-        let batch = shared.completions.take_batch(count_max);
-        let again = record(&shared, batch).await;
-        let stuck = !again.is_empty();
-        shared.completions.settle(again);
+        let mut taken =
+            Taken { shared: &shared, parts: vec![shared.completions.take_batch(count_max)], again: Vec::new() };
+        record(&shared, &mut taken).await;
+        let stuck = !taken.again.is_empty();
+        drop(taken);
         if stuck && !shared.sleep(shared.config.renewal, Phase::Stopped).await {
             return;
         }
     }
 }
 
-/// Records a batch, in halves where the store refuses the whole for a lasting reason. Gives the entries that it refuses
-/// even alone and even with the reason in place of their result: they are tried again later.
-async fn record(shared: &Shared, batch: Vec<Entry>) -> Vec<Entry> {
-    let mut parts = vec![batch];
-    let mut again = Vec::new();
-    while let Some(mut part) = parts.pop() {
-        let Some(worker) = part.first().map(|entry| entry.worker) else { continue };
-        match send(shared, worker, &part).await {
+/// A batch that was taken out of the queue. What is left of it goes back when it is dropped, also by a panic: a record that
+/// is sent twice is one, and one that is lost keeps its task running for ever.
+struct Taken<'a> {
+    shared: &'a Shared,
+    /// What has no lasting answer yet; the last is being sent.
+    parts: Vec<Vec<Entry>>,
+    /// What the store refuses even alone and even with the reason in place of its result: it is tried again later.
+    again: Vec<Entry>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut left = std::mem::take(&mut self.again);
+        left.extend(self.parts.drain(..).flatten());
+        self.shared.completions.settle(left);
+    }
+}
+
+/// Records a batch, in halves where the store refuses the whole for a lasting reason.
+async fn record(shared: &Shared, taken: &mut Taken<'_>) {
+    while let Some(part) = taken.parts.last() {
+        let Some(worker) = part.first().map(|entry| entry.worker) else {
+            taken.parts.pop();
+            continue;
+        };
+        let sent = send(shared, worker, part).await;
+        // From here on it is answered; a panic in a waiter's waker must not send it again and count it twice.
+        let Some(mut part) = taken.parts.pop() else { return };
+        match sent {
             Ok(results) => part.iter().zip(results).for_each(|(entry, result)| note(shared, entry, result)),
             Err(error) if error.kind() == StoreErrorKind::Fenced => {
                 shared.stats.refused.add(part.len());
@@ -44,13 +66,16 @@ async fn record(shared: &Shared, batch: Vec<Entry>) -> Vec<Entry> {
             }
             Err(_) if part.len() > 1 => {
                 let half = part.split_off(part.len() / 2);
-                parts.push(half);
-                parts.push(part);
+                taken.parts.push(half);
+                taken.parts.push(part);
             }
-            Err(error) => again.extend(part.pop().and_then(|entry| refused_alone(&mut parts, entry, &error))),
+            Err(error) => {
+                if let Some(entry) = part.pop() {
+                    taken.again.extend(refused_alone(&mut taken.parts, entry, &error));
+                }
+            }
         }
     }
-    again
 }
 
 /// Sends until the store gives a lasting answer.
@@ -68,7 +93,8 @@ async fn send(shared: &Shared, worker: WorkerId, part: &[Entry]) -> Result<Vec<F
             Err(error) if error.is_retryable() => {
                 shared.store_failed("recording finished attempts", &error);
                 shared.claims.reconcile();
-                shared.sleep(pace.failed(&*shared.entropy), Phase::Stopped).await;
+                // The end of the engine aborts this; a sleep that it cut short would spin instead.
+                tokio::time::sleep(pace.failed(&*shared.entropy)).await;
             }
             Err(error) => return Err(error),
         }

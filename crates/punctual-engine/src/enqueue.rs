@@ -1,7 +1,7 @@
 //! Storing calls: what can be said of one, and the write.
 
 use crate::pacing::Pace;
-use crate::shared::{Phase, Shared};
+use crate::shared::Shared;
 use crate::{Durable, Error, ErrorKind, service_of};
 use bytes::Bytes;
 use punctual_clock::Timestamp;
@@ -313,7 +313,8 @@ impl Shared {
                     if left.is_zero() {
                         return Err(error);
                     }
-                    self.sleep(pace.failed(&*self.entropy).min(left), Phase::Stopped).await;
+                    // Not cut short by the end of the engine, after which enqueueing still works: it would spin.
+                    tokio::time::sleep(pace.failed(&*self.entropy).min(left)).await;
                 }
                 result => return result,
             }

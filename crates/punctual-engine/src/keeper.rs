@@ -49,7 +49,7 @@ pub(crate) fn spawn(shared: &Arc<Shared>) -> Result<(), Error> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(refuse)?;
     let kept = Arc::clone(shared);
-    let body = move || runtime.block_on(run(&kept));
+    let body = move || runtime.block_on(kept.run_loop("keeper", |shared| async move { run(&shared).await }));
     std::thread::Builder::new().name("punctual-lease".to_owned()).spawn(body).map_err(refuse)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! How a task ended, with the types of its method.
 
 use crate::record::read_error;
-use crate::shared::{Phase, Shared};
+use crate::shared::Shared;
 use crate::{Error, ErrorKind};
 use punctual_task::{Outcome, TaskDetail, TaskId, TaskState};
 use serde::de::DeserializeOwned;
@@ -121,10 +121,11 @@ impl Shared {
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error),
             }
+            // Not cut short by the end of the engine: another process may run the task, and the look would spin.
             tokio::select! {
                 biased;
                 () = told => poll = POLL_FIRST,
-                _ = self.sleep(poll, Phase::Stopped) => poll = (poll * 2).min(POLL_LAST),
+                () = tokio::time::sleep(poll) => poll = (poll * 2).min(POLL_LAST),
             }
         }
     }

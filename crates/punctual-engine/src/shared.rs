@@ -147,32 +147,39 @@ impl Shared {
         }
     }
 
-    /// Runs a part of the engine that must not end: one that panics is reported and begun again. The state lives here, so
-    /// nothing is lost with it.
+    /// Spawns [`Shared::run_loop`].
     pub(crate) fn spawn_loop<F, Fut>(self: &Arc<Self>, name: &'static str, make: F)
     where
         F: Fn(Arc<Shared>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send,
     {
         let shared = Arc::clone(self);
-        let task = self.runtime.spawn(async move {
-            loop {
-                let mut part = pin!(make(Arc::clone(&shared)));
-                let ended = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| part.as_mut().poll(cx))) {
-                    Ok(poll) => poll.map(Ok),
-                    Err(_) => std::task::Poll::Ready(Err(())),
-                })
-                .await;
-                if ended.is_ok() {
-                    return;
-                }
-                tracing::error!(part = name, "a part of the engine panicked, which is a bug; it begins again");
-                if !shared.sleep(Duration::from_secs(1), Phase::Stopped).await {
-                    return;
-                }
-            }
-        });
+        let task = self.runtime.spawn(async move { shared.run_loop(name, make).await });
         self.keep(task.abort_handle());
+    }
+
+    /// Runs a part of the engine that must not end: one that panics, of itself or in a waker of the user's, is reported and
+    /// begun again. The state lives here, so nothing is lost with it.
+    pub(crate) async fn run_loop<F, Fut>(self: &Arc<Self>, name: &'static str, make: F)
+    where
+        F: Fn(Arc<Shared>) -> Fut,
+        Fut: Future<Output = ()>,
+    {
+        loop {
+            let mut part = pin!(make(Arc::clone(self)));
+            let ended = poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| part.as_mut().poll(cx))) {
+                Ok(poll) => poll.map(Ok),
+                Err(_) => std::task::Poll::Ready(Err(())),
+            })
+            .await;
+            if ended.is_ok() {
+                return;
+            }
+            tracing::error!(part = name, "a part of the engine panicked, which is a bug; it begins again");
+            if !self.sleep(Duration::from_secs(1), Phase::Stopped).await {
+                return;
+            }
+        }
     }
 
     /// Runs lanes.

@@ -53,6 +53,8 @@ pub enum Fault {
     After(StoreErrorKind),
     /// No answer, and nothing written, until [`FaultyStore::heal`]; then the call is done.
     Hang,
+    /// The call panics, and nothing is written: what a bug in a store does to its caller.
+    Panic,
 }
 
 /// Wraps a store and fails where it is told to. Counts every call.
@@ -144,6 +146,7 @@ impl FaultyStore {
                     call.await?;
                     failed(kind)
                 }
+                Some(Fault::Panic) => panic!("{op:?} panics as the test asked for"),
                 Some(Fault::Hang) => {
                     let mut healed = self.healed.subscribe();
                     // The sender lives in `self`: waiting cannot fail.

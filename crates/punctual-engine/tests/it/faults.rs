@@ -143,3 +143,18 @@ async fn random_faults_lose_nothing() {
         assert!(world.store.holdings(engine.worker().unwrap()).await.unwrap().is_empty(), "seed {seed}");
     }
 }
+
+/// A panic while ends are recorded loses none of them: they go back to the queue and are recorded by the next try.
+#[tokio::test(start_paused = true)]
+async fn a_panic_loses_no_record() {
+    let world = World::new();
+    let ledger = Arc::default();
+    let engine = world.builder().serve(counting(&ledger)).start().await.unwrap();
+    world.store.fail_next(Op::Finish, Fault::Panic, 1);
+    let tasks = engine.enqueue_many((0..5).map(|n| Step { n })).await.unwrap();
+    for (n, task) in (0..).zip(&tasks) {
+        assert_eq!(engine.wait(task).await.unwrap(), TaskEnd::Succeeded(n));
+    }
+    assert_eq!(ledger.entries().len(), 5, "each ran once");
+    assert!(engine.shutdown(SECOND * 5).await.is_clean());
+}

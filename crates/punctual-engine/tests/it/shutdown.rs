@@ -127,3 +127,23 @@ async fn a_stuck_handler_is_named() {
     assert!(!report.retired, "what it holds is rescued once the lease has ended");
     release.send(()).unwrap();
 }
+
+/// After its shutdown an engine still enqueues and waits, at the pace of before: a wait that nothing holds up would look
+/// at the store as fast as it can.
+#[tokio::test(start_paused = true)]
+async fn waits_after_a_shutdown_are_paced() {
+    let world = World::new();
+    let engine = world.builder_with(|config| config.enqueue_wait = SECOND * 30).start().await.unwrap();
+    assert!(engine.shutdown(SECOND).await.is_clean());
+    let task = engine.enqueue(Step { n: 1 }).delay(SECOND * 20).await.unwrap();
+    let other = world.builder().serve(on(|step: Step| async move { Ok(step.n) })).start().await.unwrap();
+    let looked = world.store.calls(Op::Task);
+    assert_eq!(engine.wait(&task).await.unwrap(), TaskEnd::Succeeded(1));
+    assert!(world.store.calls(Op::Task) - looked < 40, "{}", world.store.calls(Op::Task) - looked);
+    assert!(other.shutdown(SECOND).await.is_clean());
+
+    world.store.fail_all(&[Op::DrawIds, Op::Enqueue], Fault::Before(StoreErrorKind::Unavailable));
+    let began = world.seconds();
+    engine.enqueue(Step { n: 2 }).await.expect_err("the store is away");
+    assert!((30..40).contains(&(world.seconds() - began)), "{}", world.seconds() - began);
+}

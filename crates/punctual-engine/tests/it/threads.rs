@@ -5,7 +5,7 @@ use crate::world::Ledger;
 use punctual_clock::SystemClock;
 use punctual_engine::{Engine, EngineConfig, TaskEnd};
 use punctual_task::{MemStore, Page, Store, TaskFilter, TaskState};
-use punctual_testkit::FaultyStore;
+use punctual_testkit::{Fault, FaultyStore, Op};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,4 +56,20 @@ async fn threads_and_faults_double_nothing() {
     assert!(counts.values().all(|count| *count == 1), "{:?}", counts.iter().find(|(_, count)| **count != 1));
     let running = TaskFilter { state: Some(TaskState::Running), ..TaskFilter::default() };
     assert!(store.tasks(running, Page::default()).await.unwrap().is_empty());
+}
+
+/// A panic on the keeper's own thread does not end it: the lease is renewed again.
+#[tokio::test]
+async fn a_panic_does_not_end_the_keeper() {
+    let mem = Arc::new(MemStore::new(Arc::new(SystemClock)));
+    let store = Arc::new(FaultyStore::new(mem));
+    let mut config = EngineConfig::default();
+    config.renewal = Duration::from_millis(5);
+    store.fail_next(Op::Renew, Fault::Panic, 1);
+    let serves = on(|step: Step| async move { Ok(step.n) });
+    let engine = Engine::builder(Arc::<FaultyStore>::clone(&store)).config(config).serve(serves).start().await.unwrap();
+    while engine.stats().renewals < 3 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(engine.shutdown(Duration::from_secs(10)).await.is_clean());
 }
