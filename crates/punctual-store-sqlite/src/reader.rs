@@ -3,7 +3,7 @@
 use crate::config::SqliteConfig;
 use crate::connection::Db;
 use crate::counters::Counters;
-use crate::errors::Done;
+use crate::errors::{Done, caught};
 use crate::location::Location;
 use crate::writer::{gone, spawn};
 use punctual_task::StoreError;
@@ -84,9 +84,9 @@ impl Reading {
             Some(db) => db,
             None => Db::open_reader(&self.location, &self.config)?,
         };
-        let outcome = snapshot(&db, read);
-        // After a failure of the disk the connection is opened again for the next read.
-        if !outcome.as_ref().is_err_and(|fault| fault.spoils_connection()) {
+        let outcome = caught(|| snapshot(&db, read));
+        // After a failure of the disk, or a panic inside of the snapshot, the connection is opened again for the next read.
+        if db.conn().is_autocommit() && !outcome.as_ref().is_err_and(|fault| fault.spoils_connection()) {
             self.db = Some(db);
         }
         outcome.map_err(|fault| fault.named(&self.location))
@@ -101,4 +101,31 @@ fn snapshot<T>(db: &Db, read: impl FnOnce(&Db) -> Done<T>) -> Done<T> {
     let value = outcome?;
     ended?;
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+    use punctual_task::StoreErrorKind;
+    use tempfile::TempDir;
+
+    /// A panic in a read is that read's error: the thread and its snapshot do not outlive it as a zombie.
+    #[tokio::test]
+    async fn a_panic_fails_one_read() {
+        let dir = TempDir::new().expect("a directory");
+        let location = Location::File(dir.path().join("r.db"));
+        let config = SqliteConfig { readers: 1, ..SqliteConfig::default() };
+        let mut session = Session::open(location.clone(), config.clone()).expect("opens");
+        let readers = Readers::start(&location, &config, Arc::default()).expect("starts");
+        let paused = |db: &Db| Ok(db.sql("SELECT count(*) FROM queue")?.query_row([], |row| row.get::<_, i64>(0))?);
+        assert_eq!(readers.run(paused).await, Ok(0));
+        let error = readers.run(|_| -> Done<()> { panic!("on purpose") }).await.expect_err("it panicked");
+        assert_eq!(error.kind(), StoreErrorKind::Bug);
+        assert!(error.to_string().contains("on purpose"), "{error}");
+        session.begin().expect("begins");
+        session.db.conn().execute("INSERT INTO queue (name) VALUES ('q')", []).expect("written");
+        session.commit().expect("committed");
+        assert_eq!(readers.run(paused).await, Ok(1), "a new snapshot");
+    }
 }

@@ -10,14 +10,12 @@
 
 use crate::config::SqliteConfig;
 use crate::counters::Counters;
-use crate::errors::{Done, Fault};
+use crate::errors::{Done, Fault, caught};
 use crate::location::Location;
 use crate::session::Session;
 use punctual_clock::{Clock, Instant};
 use punctual_task::{StoreError, StoreErrorKind};
-use std::any::Any;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
@@ -64,11 +62,7 @@ where
 {
     fn run(&mut self, session: &mut Session) -> Done<()> {
         let run = &mut self.run;
-        // A panic is a bug of one operation; it must not take the others, or the process, with it.
-        let outcome = session.step(|session| {
-            catch_unwind(AssertUnwindSafe(|| run(session)))
-                .unwrap_or_else(|panic| Err(Fault::bug(format!("it panicked: {}", panic_text(&*panic)))))
-        });
+        let outcome = session.step(|session| caught(|| run(session)));
         match outcome {
             Ok(value) => {
                 self.result = Some(Ok(value));
@@ -87,14 +81,6 @@ where
         // A caller that went away does not want to know.
         let _ = self.caller.send(result);
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }
 
 impl Writer {
@@ -235,6 +221,9 @@ impl Loop {
     /// answered; the rest is tried again, so that no wait is longer than twice the configured one.
     fn refuse(&mut self, first: Queued, fault: Fault) {
         self.session.roll_back();
+        if fault.spoils_connection() {
+            self.session.spoil();
+        }
         let error = fault.named(&self.session.location);
         tracing::warn!(location = %self.session.location, %error, "a group of writes could not begin");
         first.work.reply(Err(error.clone()));
@@ -286,8 +275,11 @@ impl Loop {
             let changed_before = self.session.db.conn().total_changes();
             let outcome =
                 self.session.begin().and_then(|()| work.run(&mut self.session)).and_then(|()| self.session.commit());
-            if outcome.is_err() {
+            if let Err(fault) = &outcome {
                 self.session.roll_back();
+                if fault.spoils_connection() {
+                    self.session.spoil();
+                }
             }
             let changed = self.session.db.conn().total_changes().wrapping_sub(changed_before);
             self.counters.group(1, changed, self.session.db.take_statements());

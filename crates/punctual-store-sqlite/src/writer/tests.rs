@@ -130,6 +130,40 @@ async fn a_failing_disk_is_opened_again() {
     assert_eq!([there(&writer, 1).await, there(&writer, 3).await], [false, true]);
 }
 
+/// A disk that fails already where a group begins, or where one member is run again by itself, is opened again too.
+#[tokio::test]
+async fn a_disk_that_fails_early_is_opened_again() {
+    let dir = TempDir::new().expect("a directory");
+    let session = Session::open(Location::File(dir.path().join("w.db")), SqliteConfig::default()).expect("opens");
+    let (_queue, queued) = mpsc::channel(1);
+    let mut writer = Loop { session, queued, ahead: VecDeque::new(), counters: Arc::default() };
+    let ioerr = || Fault::Sql(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR), None));
+    let since = writer.session.config().clock.now();
+    let opened = |writer: &mut Loop| {
+        // A pragma of the connection: it is gone with it.
+        let mark: i64 =
+            writer.session.db.conn().pragma_query_value(None, "cache_size", |row| row.get(0)).expect("a pragma");
+        writer.session.db.conn().pragma_update(None, "cache_size", 7).expect("a pragma");
+        mark != 7
+    };
+    assert!(opened(&mut writer) && !opened(&mut writer));
+
+    let (caller, answer) = oneshot::channel();
+    let work = Box::new(Call { run: |_: &mut Session| Ok(()), result: None, caller });
+    writer.refuse(Queued { work, since }, ioerr());
+    assert_eq!(answer.await.expect("an answer").expect_err("the disk").kind(), StoreErrorKind::Unavailable);
+    writer.session.begin().expect("begins");
+    writer.session.commit().expect("commits");
+    assert!(opened(&mut writer), "after a group that could not begin");
+
+    let (caller, answer) = oneshot::channel();
+    let work = Box::new(Call { run: move |_: &mut Session| -> Done<()> { Err(ioerr()) }, result: None, caller });
+    writer.one_by_one(vec![Member { work, outcome: Ok(()) }]);
+    assert_eq!(answer.await.expect("an answer").expect_err("the disk").kind(), StoreErrorKind::Unavailable);
+    writer.session.begin().expect("begins");
+    assert!(opened(&mut writer), "after a member that failed alone");
+}
+
 /// No room: the large one fails with that reason, the small ones beside it are written, and with room it is written too.
 #[tokio::test]
 async fn a_full_disk_fails_what_does_not_fit() {

@@ -8,3 +8,4 @@ mod leases;
 mod opening;
 mod stand;
 mod suite;
+mod unreadable;
