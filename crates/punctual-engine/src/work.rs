@@ -111,7 +111,8 @@ impl Work {
         let idle = self.slots.saturating_sub(state.busy);
         let may = state.suspects.is_empty() && state.suspects_busy == 0;
         let suspects = may && idle > 0 && (state.reserved || state.queue.len() < idle);
-        state.reserved = may && (suspects || suspects_due);
+        // With a slot idle that waits for nothing there is nothing to keep: the claim would only run one task less.
+        state.reserved = may && (suspects || (suspects_due && idle == 0));
         let held = state.queue.len() + state.suspects.len() + state.busy;
         let room = (self.slots + state.prefetch).saturating_sub(held);
         // Refill at half: small claims would cost a commit each.
@@ -168,7 +169,12 @@ impl Work {
             state.claimer_waits = false;
         }
         match &job {
-            Some(job) => lane.assign(Arc::clone(job)),
+            Some(job) => {
+                // A poll that nobody asked for comes while the lane still waits: its waker is needed no more, and would
+                // be spent in place of one of a lane that has nothing to do.
+                state.idle.remove(&lane.number);
+                lane.assign(Arc::clone(job));
+            }
             None => {
                 state.idle.insert(lane.number, cx.waker().clone());
             }

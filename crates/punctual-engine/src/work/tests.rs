@@ -111,3 +111,40 @@ fn a_surplus_is_given_back() {
     let surplus: Vec<i64> = work.take_surplus().iter().map(|job| job.claimed.task.0).collect();
     assert_eq!(surplus, (4..100).collect::<Vec<_>>());
 }
+
+/// Counts how often it was woken.
+#[derive(Debug, Default)]
+struct Woken(std::sync::atomic::AtomicUsize);
+
+impl task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// A lane that took a job unasked is no longer idle: the wakes of further jobs go to lanes that can run them.
+#[test]
+fn a_lane_that_runs_is_not_woken() {
+    let work = work(3);
+    let lanes = deliver(&work, [job(1), job(2), job(3)], ASK);
+    assert_eq!([0, 1, 2].map(|lane| next(&work, &lanes[lane])), [Some(1), Some(2), Some(3)]);
+    let first = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&first));
+    assert!(work.poll_next(&lanes[0], &mut false, &mut Context::from_waker(&waker)).is_pending());
+    assert_eq!([1, 2].map(|lane| next(&work, &lanes[lane])), [None, None]);
+    // The last lane is woken for it; another one is polled first.
+    deliver(&work, [job(4)], ASK);
+    assert_eq!([1, 2].map(|lane| next(&work, &lanes[lane])), [Some(4), None]);
+    deliver(&work, [job(5), job(6)], ASK);
+    assert_eq!(first.0.load(std::sync::atomic::Ordering::Relaxed), 1, "two lanes are free, two are woken");
+}
+
+/// While a slot is idle none is kept for a suspect: the job that is on its way to that slot starts.
+#[test]
+fn an_idle_slot_is_not_kept() {
+    let work = work(2);
+    let lanes = deliver(&work, [job(1), job(2)], ASK);
+    assert_eq!(next(&work, &lanes[0]), Some(1));
+    work.ask(true);
+    assert_eq!(next(&work, &lanes[1]), Some(2));
+}
