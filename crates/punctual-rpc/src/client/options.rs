@@ -30,7 +30,8 @@ impl CallOptions {
         self
     }
 
-    /// Ends the call at this instant of the channel's clock.
+    /// Ends the call at this instant of the channel's clock. As [`CallOptions::timeout`] it replaces what the method or the
+    /// channel says; of the two the earlier one counts.
     #[must_use]
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
@@ -71,7 +72,8 @@ macro_rules! call_options {
             self
         }
 
-        /// Ends the call at this instant of the channel's clock.
+        /// Ends the call at this instant of the channel's clock. As a timeout it replaces what the method or the channel
+        /// says; of the two the earlier one counts.
         pub fn deadline(mut self, deadline: punctual_clock::Instant) -> Self {
             self.options.deadline = Some(deadline);
             self

@@ -68,7 +68,11 @@ pub(crate) enum Unpublished {
 pub(crate) fn deadline_of(channel: &Channel, callee: &Callee, options: &CallOptions) -> Result<Instant, Status> {
     // Only a unary call has the channel's default: the others may rightly last for ever.
     let default = if callee.oneway { None } else { channel.config().default_timeout };
-    let own = options.timeout.or(callee.method.timeout).or(default);
+    // What the call says for itself replaces the method's and the channel's, also where it is longer.
+    let own = match options.deadline {
+        Some(_) => options.timeout,
+        None => options.timeout.or(callee.method.timeout).or(default),
+    };
     if own.is_none() && options.deadline.is_none() && options.inherited.is_none() {
         return Ok(Instant::FAR);
     }

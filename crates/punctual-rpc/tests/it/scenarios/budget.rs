@@ -4,6 +4,7 @@ use crate::support::clock::{Stopwatch, channel_under, server_under, tokio_clock,
 use crate::support::site::Kind;
 use crate::support::wire::{connected, poll_once, settle};
 use crate::support::{Site, over_every_transport};
+use punctual_clock::Clock;
 use punctual_proto::frame::{CancelCause, Kind as FrameKind};
 use punctual_rpc::{Channel, Code};
 use std::time::Duration;
@@ -100,6 +101,25 @@ async fn s04_every_timed_shape_carries_its_budget() {
         budgets.push(wire.request(&frame).budget_micros.map(std::num::NonZero::get));
     }
     assert_eq!(budgets, [Some(1_500_000), Some(2_000_000), Some(7)]);
+}
+
+/// A deadline of the call's own replaces the method's timeout and the channel's default, also where it is later.
+#[tokio::test(start_paused = true)]
+async fn s04_a_deadline_replaces_other_timeouts() {
+    let clock = virtual_clock();
+    let (client, mut wire) = connected(channel_under(clock.clone()), 1 << 20).await;
+    let at = |seconds| clock.now().after(Duration::from_secs(seconds));
+    let mut attribute = client.quick().deadline(at(60));
+    assert!(poll_once(&mut attribute).await.is_pending());
+    let mut default = client.add(1, 2).deadline(at(90));
+    assert!(poll_once(&mut default).await.is_pending());
+    let mut both = client.add(1, 2).deadline(at(90)).timeout(Duration::from_secs(1));
+    assert!(poll_once(&mut both).await.is_pending());
+    for seconds in [60, 90, 1] {
+        let frame = wire.call_frame().await;
+        let budget = wire.request(&frame).budget_micros.map(std::num::NonZero::get);
+        assert_eq!(budget, Some(seconds * 1_000_000));
+    }
 }
 
 /// A latency that was asked for holds timed requests like any other; without one a request goes out at once.
