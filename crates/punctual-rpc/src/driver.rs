@@ -245,6 +245,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             }
             self.batch.advance(written);
             self.unreported += written;
+            self.liveness.wrote();
             self.unflushed = true;
         }
         if self.unflushed && self.batch.is_empty() {
@@ -330,7 +331,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         let mut verdict = Verdict::Alive;
         if fired {
             let now = self.now();
-            verdict = self.liveness.judge(now);
+            verdict = self.liveness.judge(now, stalled);
             if verdict == Verdict::Dead {
                 return Err(End::Close(Closure::HeartbeatLost));
             }

@@ -27,8 +27,8 @@ pub struct Outbox {
     /// Bytes ever appended to a batch, and ever written to the transport.
     appended: u64,
     written: u64,
-    /// Bytes of protocol progress since the queue was last empty.
-    progress: usize,
+    /// Protocol progress that is not written.
+    progress: Unwritten,
     /// Who is told when the bytes up to an offset were written, in order of the offsets.
     marks: VecDeque<(u64, u64)>,
     /// Producers that wait for room, each once.
@@ -36,6 +36,43 @@ pub struct Outbox {
     driver: Option<Waker>,
     /// The driver waits for the transport: new output is no reason to wake it.
     stalled: bool,
+}
+
+/// Bytes of one class that are not written, counted in two generations: the older one is forgotten when all of it was
+/// written, also on a connection whose queue is never empty.
+#[derive(Debug, Default)]
+struct Unwritten {
+    older: usize,
+    /// The offset where the older generation ends.
+    older_end: u64,
+    newer: usize,
+    newer_end: u64,
+}
+
+impl Unwritten {
+    fn bytes(&self) -> usize {
+        self.older + self.newer
+    }
+
+    fn add(&mut self, bytes: usize, end: u64) {
+        if self.older == 0 {
+            self.older = bytes;
+            self.older_end = end;
+        } else {
+            self.newer += bytes;
+            self.newer_end = end;
+        }
+    }
+
+    fn note_written(&mut self, written: u64) {
+        if self.older > 0 && written >= self.older_end {
+            self.older = std::mem::take(&mut self.newer);
+            self.older_end = self.newer_end;
+            if written >= self.older_end {
+                self.older = 0;
+            }
+        }
+    }
 }
 
 /// A producer that waits for room.
@@ -59,7 +96,7 @@ impl Outbox {
             assembly_bytes_max,
             appended: 0,
             written: 0,
-            progress: 0,
+            progress: Unwritten::default(),
             marks: VecDeque::new(),
             room: Vec::new(),
             driver: None,
@@ -170,10 +207,11 @@ impl Outbox {
 
     /// Queues protocol progress; `false` where its reserve is used up.
     fn push_progress(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
-        if self.progress >= PROGRESS_BYTES_MAX {
+        if self.progress.bytes() >= PROGRESS_BYTES_MAX {
             return false;
         }
-        self.progress += self.put_with(write);
+        let bytes = self.put_with(write);
+        self.progress.add(bytes, self.appended);
         true
     }
 
@@ -234,9 +272,7 @@ impl Outbox {
             self.marks.pop_front();
             reached.push(mark);
         }
-        if self.appended == self.written {
-            self.progress = 0;
-        }
+        self.progress.note_written(self.written);
         if !self.room.is_empty() && self.queued_bytes() <= self.queue_bytes_max / 2 {
             self.wake_room(false, wakers);
         }

@@ -127,6 +127,9 @@ pub enum HandlerPoll {
 /// connection's worth of calls is enough.
 const WATCHED_MAX: usize = 1_024;
 
+/// Tasks that wait for the cancel of one call at once without being woken in between.
+const WATCHERS_MAX: usize = 64;
+
 impl ServerSession {
     /// A session under what the handshake agreed on.
     #[must_use]
@@ -198,10 +201,12 @@ impl ServerSession {
         surplus
     }
 
-    /// Whether reading must pause: as many one-way calls run as are allowed, which cannot be refused, or the peer does
-    /// not read what it asked for.
+    /// Whether reading must pause: as many one-way calls run as are allowed here or by the server's pool, which cannot be
+    /// refused, or the peer does not read what it asked for.
     pub fn must_pause(&mut self) -> bool {
-        self.paused = self.oneways >= self.running_max() || self.out.queued_bytes() > self.out.queue_bytes_max();
+        self.paused = self.oneways >= self.running_max()
+            || self.occupied > self.permits
+            || self.out.queued_bytes() > self.out.queue_bytes_max();
         self.paused
     }
 
@@ -248,7 +253,8 @@ impl ServerSession {
     /// The driver's waker, where it waits for a handler to end.
     #[must_use]
     pub fn driver_after_release(&mut self) -> Option<Waker> {
-        let waits = self.paused || self.occupied == 0 && self.accept_max != u64::MAX;
+        // With the last handler's end the connection gives its permits back, and a stop goes on.
+        let waits = self.paused || self.occupied == 0 && (self.permits > 0 || self.accept_max != u64::MAX);
         if waits { self.out.rouse_driver() } else { None }
     }
 
@@ -334,9 +340,9 @@ impl ServerSession {
         }
     }
 
-    /// As [`ServerSession::cancel_reason`]; where the call still runs, `waker` is woken when it is cancelled. What comes
-    /// back in `waker` is to be dropped outside of the lock.
-    pub fn watch(&mut self, call: CallId, waker: &mut Option<Waker>) -> Option<CancelReason> {
+    /// As [`ServerSession::cancel_reason`]; where the call still runs, `waker` is woken when it is cancelled, and
+    /// sometimes before. What comes back in `waker` is to be dropped outside of the lock.
+    pub fn watch(&mut self, call: CallId, waker: &mut Option<Waker>, effects: &mut Effects) -> Option<CancelReason> {
         let reason = self.cancel_reason(call);
         if reason.is_none()
             && let Some(run) = self.find(call).and_then(|at| self.runs.get_mut(at))
@@ -344,7 +350,13 @@ impl ServerSession {
         {
             match run.watchers.iter_mut().find(|parked| parked.will_wake(&new)) {
                 Some(parked) => *waker = Some(std::mem::replace(parked, new)),
-                None => run.watchers.push(new),
+                None => {
+                    if run.watchers.len() >= WATCHERS_MAX {
+                        // Nobody says that it watches no more. Those that still do ask again.
+                        effects.wakers.append(&mut run.watchers);
+                    }
+                    run.watchers.push(new);
+                }
             }
         }
         reason
@@ -422,6 +434,14 @@ impl ServerSession {
             self.out.push_message(call, head, body, None);
         }
         fits
+    }
+
+    /// Answers a describe query with a short status, beside the queue's bound.
+    pub fn refuse_describe(&mut self, call: CallId, status: &[u8]) {
+        if self.closed.is_none() {
+            let head = DescribeHead::Reply { failed: true, total: None, body: &[] };
+            self.out.push_message(call, head, &mut Body::copied(status), None);
+        }
     }
 
     /// Answers a health query; `false` where the peer asks without reading.

@@ -24,8 +24,14 @@ pub(crate) struct Liveness {
     /// Something came whose instant was not taken.
     heard: bool,
     pinged: bool,
-    /// Reading is paused by us: that silence says nothing about the peer.
+    /// Reading is paused by us: that silence says nothing about the peer, and its pings go unread.
     paused: bool,
+    /// When a paused connection last said that this side lives.
+    spoke_at: Instant,
+    /// Bytes were written since the last judgement.
+    wrote: bool,
+    /// The last judgement at which the peer took bytes, or had none to take.
+    took_at: Instant,
     sleep: Pin<Box<Sleep>>,
     /// What the timer is set to; [`Instant::FAR`] where it is not set.
     armed: Instant,
@@ -40,9 +46,16 @@ impl Liveness {
             heard: false,
             pinged: false,
             paused: false,
+            spoke_at: Instant::from_nanos(0),
+            wrote: false,
+            took_at: now,
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
             armed: Instant::FAR,
         }
+    }
+
+    pub(crate) fn wrote(&mut self) {
+        self.wrote = true;
     }
 
     pub(crate) fn heard(&mut self) {
@@ -68,11 +81,25 @@ impl Liveness {
         self.armed != Instant::FAR && self.sleep.is_elapsed()
     }
 
-    /// Judges the silence, and unsets the timer.
-    pub(crate) fn judge(&mut self, now: Instant) -> Verdict {
+    /// Judges the silence, and unsets the timer. `stalled` says that the peer takes no bytes for now.
+    pub(crate) fn judge(&mut self, now: Instant, stalled: bool) -> Verdict {
         self.armed = Instant::FAR;
+        if std::mem::take(&mut self.wrote) || !stalled {
+            self.took_at = now;
+        }
         if self.heard || self.paused {
             self.heard_at(now);
+        }
+        if self.paused {
+            // It cannot be asked for a sign, as that would not be read. That it takes bytes is one.
+            if now.since(self.took_at) >= self.dead_after {
+                return Verdict::Dead;
+            }
+            if now.since(self.spoke_at) >= self.ping_after {
+                self.spoke_at = now;
+                return Verdict::Ping;
+            }
+            return Verdict::Alive;
         }
         let silence = now.since(self.heard_at);
         if silence >= self.dead_after {
@@ -91,6 +118,9 @@ impl Liveness {
     }
 
     fn wanted(&self, due: Instant) -> Instant {
+        if self.paused {
+            return due.min(self.spoke_at.after(self.ping_after));
+        }
         due.min(self.heard_at.after(if self.pinged { self.dead_after } else { self.ping_after }))
     }
 

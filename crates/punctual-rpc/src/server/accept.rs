@@ -5,6 +5,7 @@ use crate::driver::opening::{OpeningError, open_server};
 use crate::server::connection::Connection;
 use crate::server::listener::{Accepted, Listener};
 use crate::server::shared::Shared;
+use crate::server::stop::{begin_drain, end_drain};
 use crate::transport::Link;
 use punctual_proto::status::Status;
 use std::io;
@@ -74,11 +75,14 @@ async fn serve<L: Link>(mut link: L, peer: String, shared: Arc<Shared>) {
         }
     };
     let connection = Arc::new(Connection::new(&opened.agreement, peer, Arc::clone(&shared)));
-    let id = shared.register(&connection);
+    let (id, sealed) = shared.register(&connection);
     reserved.0 = None;
     if shared.is_draining() {
         // It came in while the server began to stop.
-        crate::server::stop::begin_drain(&connection);
+        begin_drain(&connection);
+    }
+    if sealed {
+        end_drain(&connection);
     }
     let driver = Driver::new(link, Arc::clone(&connection), &opened.agreement, opened.rest);
     drop(connection);

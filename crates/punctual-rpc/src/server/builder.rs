@@ -8,7 +8,7 @@ use crate::server::listener::Listener;
 use crate::server::registry::Registry;
 use crate::server::service::Service;
 use crate::server::shared::Shared;
-use crate::server::stop::{Phase, ServerHandle, Stopped, stop};
+use crate::server::stop::{Phase, ServerHandle, Serving, Stopped, stop};
 use crate::transport::Listen;
 use std::fmt;
 use std::future::Future;
@@ -76,7 +76,7 @@ impl ServerBuilder {
         let addresses = listeners.iter().map(Listener::address).collect();
         let shared = Arc::new(Shared::new(self.config, registry));
         let handle = ServerHandle { shared, phase: watch::Sender::new(Phase::Serving), addresses };
-        Ok(Server { listeners, handle })
+        Ok(Server { listeners, serving: Serving(handle.phase.clone()), handle })
     }
 
     /// Binds, and serves until `shutdown` is ready; then stops with the configured grace.
@@ -98,6 +98,7 @@ impl fmt::Debug for ServerBuilder {
 #[must_use = "a bound server serves nobody until it is told to"]
 pub struct Server {
     listeners: Vec<Listener>,
+    serving: Serving,
     handle: ServerHandle,
 }
 
@@ -127,7 +128,7 @@ impl Server {
     /// Serves until the handle says to stop.
     ///
     /// # Cancel safety
-    /// Dropping the future stops accepting and leaves open connections to their tasks.
+    /// Dropping the future stops accepting and leaves open connections to their tasks, until the handle shuts them down.
     pub async fn serve(self) -> Stopped {
         self.serve_with_shutdown(std::future::pending()).await
     }
@@ -137,7 +138,7 @@ impl Server {
     /// # Cancel safety
     /// As [`Server::serve`].
     pub async fn serve_with_shutdown(self, shutdown: impl Future<Output = ()>) -> Stopped {
-        let Server { listeners, handle } = self;
+        let Server { listeners, serving, handle } = self;
         let mut accepting = JoinSet::new();
         for listener in listeners {
             tracing::info!(address = %listener.address(), "listening");
@@ -147,7 +148,7 @@ impl Server {
         handle.shared.drain();
         accepting.shutdown().await;
         let stopped = stop(&handle.shared, grace).await;
-        handle.phase.send_replace(Phase::Stopped(stopped));
+        serving.0.send_replace(Phase::Stopped(stopped));
         stopped
     }
 

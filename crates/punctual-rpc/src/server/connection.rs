@@ -2,8 +2,7 @@
 
 use crate::driver::Role;
 use crate::server::inbound::{Inbound, Payload};
-use crate::server::permits::HANDFUL;
-use crate::server::place::Place;
+use crate::server::place::{Place, REFUSAL_BYTES_MAX};
 use crate::server::shared::Shared;
 use bytes::Bytes;
 use punctual_clock::Clock;
@@ -139,16 +138,29 @@ impl Connection {
     }
 
     fn describe(&self, call: CallId, service: &str) {
-        let (failed, mut body) = match self.shared.registry.description(service) {
-            Some(description) => (false, Body::shared(description.clone())),
+        let max = usize::try_from(self.limits.message_bytes_max).unwrap_or(usize::MAX);
+        let answer = match self.shared.registry.description(service) {
+            Some(description) if description.len() > max => {
+                let text = format!(
+                    "the description has {} bytes; message_bytes_max of this connection is {max}; ask for one service",
+                    description.len()
+                );
+                Err(Status::resource_exhausted(text).with_limit("message_bytes_max", max as u64))
+            }
+            Some(description)
+                if self.session().answer_describe(call, false, &mut Body::shared(description.clone())) =>
+            {
+                Ok(())
+            }
+            Some(_) => Err(Status::resource_exhausted("too many big replies are under way; ask again")),
             None => {
                 let text = format!("no service {service:?}; this server serves {}", self.shared.registry.names());
-                (true, Body::shared(encoded(&Status::not_found(text))))
+                Err(Status::not_found(text))
             }
         };
-        if !self.session().answer_describe(call, failed, &mut body) {
-            let busy = encoded(&Status::resource_exhausted("too many big replies are under way; ask again"));
-            self.session().answer_describe(call, true, &mut Body::shared(busy));
+        if let Err(status) = answer {
+            let status = encoded(&status.fitted(max.min(REFUSAL_BYTES_MAX)));
+            self.session().refuse_describe(call, &status);
         }
     }
 
@@ -217,7 +229,13 @@ impl Role for Connection {
     }
 
     fn must_pause(&self, session: &mut ServerSession) -> bool {
-        let surplus = session.take_permits(2 * HANDFUL);
+        let missing = session.permits_wanted(0);
+        if missing > 0 {
+            session.grant_permits(self.shared.permits.take(missing));
+        }
+        // A connection that is idle keeps nothing: others may need it.
+        let keep = if session.running() == 0 { 0 } else { self.shared.permits.spare() };
+        let surplus = session.take_permits(keep);
         self.shared.permits.give(surplus);
         if self.shared.is_draining() && !session.awaits_pong() {
             self.shared.changed.notify_one();
@@ -257,7 +275,9 @@ impl Host for Connection {
 
     fn poll_cancelled(&self, key: u64, cx: &mut Context<'_>) -> Poll<CancelReason> {
         let mut waker = Some(cx.waker().clone());
-        let reason = self.session().watch(CallId::from_u64(key), &mut waker);
+        let mut effects = Effects::default();
+        let reason = self.session().watch(CallId::from_u64(key), &mut waker, &mut effects);
+        effects.run();
         reason.map_or(Poll::Pending, Poll::Ready)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// A status that is queued beside the queue's bound is cut to this.
-const REFUSAL_BYTES_MAX: usize = 1_024;
+pub(crate) const REFUSAL_BYTES_MAX: usize = 1_024;
 
 /// The right and the duty to answer one call. Dropped without an answer, it answers with Internal.
 pub(crate) struct Place {

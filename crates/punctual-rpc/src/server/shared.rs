@@ -37,6 +37,8 @@ struct Connections {
     lingering: Vec<Weak<Connection>>,
     /// Places taken by handshakes that are about to succeed.
     reserved: usize,
+    /// A stop said its last word to all that were open: who comes now is told it by whoever lets it in.
+    sealed: bool,
     past: ServerStats,
 }
 
@@ -44,7 +46,10 @@ impl Shared {
     pub(crate) fn new(config: ServerConfig, registry: Registry) -> Self {
         let welcome = Welcome::new(config.limits, registry.entries());
         Shared {
-            permits: Permits::new(config.server_limits.running_calls_max as usize),
+            permits: Permits::new(
+                config.server_limits.running_calls_max as usize,
+                config.server_limits.connections_max as usize,
+            ),
             handshakes: Handshakes::new(config.server_limits.handshakes_max as usize),
             config,
             registry,
@@ -101,13 +106,21 @@ impl Shared {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner).reserved -= 1;
     }
 
-    /// Turns a reserved place into an open connection.
-    pub(crate) fn register(&self, connection: &Arc<Connection>) -> u64 {
+    /// Turns a reserved place into an open connection. The second value says that the server has stopped taking calls,
+    /// and that the connection is to be closed.
+    pub(crate) fn register(&self, connection: &Arc<Connection>) -> (u64, bool) {
         let id = self.opened.fetch_add(1, Ordering::Relaxed);
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.reserved -= 1;
         connections.open.insert(id, Arc::clone(connection));
-        id
+        (id, connections.sealed)
+    }
+
+    /// All that are open, for a stop's last word. Who registers later learns that it was said.
+    pub(crate) fn seal(&self) -> Vec<Arc<Connection>> {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.sealed = true;
+        connections.open.values().cloned().collect()
     }
 
     pub(crate) fn unregister(&self, id: u64) {

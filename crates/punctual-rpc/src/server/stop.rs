@@ -34,7 +34,25 @@ pub struct Stopped {
 pub(crate) enum Phase {
     Serving,
     Stopping(Duration),
+    /// Whoever served, or stopped, was dropped before its end.
+    Left,
     Stopped(Stopped),
+}
+
+/// The duty to serve, and then to say that the server has stopped. Dropped before, it leaves that to who wants to know.
+#[derive(Debug)]
+pub(crate) struct Serving(pub(crate) watch::Sender<Phase>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.send_if_modified(|phase| {
+            let early = !matches!(phase, Phase::Stopped(_));
+            if early {
+                *phase = Phase::Left;
+            }
+            early
+        });
+    }
 }
 
 /// A handle on a running server. Cloning is cheap.
@@ -50,20 +68,32 @@ impl ServerHandle {
     /// its own grace.
     ///
     /// # Cancel safety
-    /// The server stops also if the future is dropped.
+    /// The server stops also if the future is dropped, unless whoever served it was dropped before.
     pub async fn shutdown(&self, grace: Duration) -> Stopped {
-        self.phase.send_if_modified(|phase| {
-            let serving = *phase == Phase::Serving;
-            if serving {
-                *phase = Phase::Stopping(grace);
-            }
-            serving
-        });
         let mut phases = self.phase.subscribe();
-        let stopped = phases.wait_for(|phase| matches!(phase, Phase::Stopped(_))).await;
-        match stopped.as_deref() {
-            Ok(Phase::Stopped(stopped)) => *stopped,
-            _ => Stopped::default(),
+        loop {
+            let mut left = false;
+            self.phase.send_if_modified(|phase| {
+                left = *phase == Phase::Left;
+                let changes = left || *phase == Phase::Serving;
+                if changes {
+                    *phase = Phase::Stopping(grace);
+                }
+                changes
+            });
+            if left {
+                // Nobody accepts any more, and nobody else stops what is open.
+                let serving = Serving(self.phase.clone());
+                let stopped = stop(&self.shared, grace).await;
+                serving.0.send_replace(Phase::Stopped(stopped));
+                return stopped;
+            }
+            let ended = phases.wait_for(|phase| matches!(phase, Phase::Stopped(_) | Phase::Left)).await;
+            match ended.as_deref() {
+                Ok(Phase::Left) => {}
+                Ok(Phase::Stopped(stopped)) => return *stopped,
+                _ => return Stopped::default(),
+            }
         }
     }
 
@@ -98,7 +128,7 @@ pub(crate) fn begin_drain(connection: &Connection) {
     }
 }
 
-fn end_drain(connection: &Connection) {
+pub(crate) fn end_drain(connection: &Connection) {
     let driver = connection.session().end_drain(GoAwayReason::Shutdown, TEXT);
     if let Some(driver) = driver {
         driver.wake();
@@ -123,7 +153,7 @@ pub(crate) async fn stop(shared: &Shared, grace: Duration) -> Stopped {
     }
     let awaits_pong = |shared: &Shared| shared.open().iter().any(|connection| connection.session().awaits_pong());
     settle(shared, PONG_WITHIN.min(grace), |shared| !awaits_pong(shared)).await;
-    for connection in shared.open() {
+    for connection in shared.seal() {
         end_drain(&connection);
     }
     let mut stopped = Stopped::default();
@@ -132,8 +162,6 @@ pub(crate) async fn stop(shared: &Shared, grace: Duration) -> Stopped {
     }
     let status = Status::unavailable("the server stopped before the call ended");
     for connection in shared.open() {
-        // One that came in since then has not heard of the stop.
-        end_drain(&connection);
         stopped.cancelled += connection.session().running();
         connection.cancel_all(CancelReason::Shutdown, &status);
     }

@@ -170,3 +170,39 @@ async fn a_peer_that_answers_pings_stays() {
     assert_eq!((stats.connections, stats.failed_connects), (1, 0));
     assert!(stats.turns < 1_000, "and an idle connection costs next to nothing: {} turns", stats.turns);
 }
+
+/// A client that asks and never takes a byte is closed within the time in which one that says nothing is.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_never_reads_is_closed() {
+    let site = Site::start_with(Kind::Tcp, server_under(tokio_clock())).await;
+    let mut raw = Raw::connect(&site).await;
+    let repeat = method_id("Probe/repeat");
+    for slot in 0..60 {
+        raw.request(CallId::pending(slot, 1), repeat, None, &Wait { gate: 1_000_000 }).await;
+    }
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if site.server.stats().open_connections == 0 {
+            return;
+        }
+    }
+    panic!("it holds its replies for ever");
+}
+
+/// While a server cannot read, since as many one-way calls run as may, it still says that it lives.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_read_says_that_it_lives() {
+    let mut server = server_under(tokio_clock());
+    server.limits.running_calls_max = 2;
+    let site = Site::start_with(Kind::Inproc, server).await;
+    let client = site.client_with(channel_under(tokio_clock())).await;
+    for _ in 0..4 {
+        client.hold(vec![1]).await.unwrap();
+    }
+    let mut call = client.add(1, 2).timeout(Duration::from_secs(300));
+    assert!(poll_once(&mut call).await.is_pending());
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    site.ledger.gate.send_replace(true);
+    assert_eq!(call.await, Ok(3), "the connection lives");
+    assert_eq!(client.channel.stats().connections, 1);
+}

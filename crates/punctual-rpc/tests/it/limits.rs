@@ -227,3 +227,40 @@ async fn big_replies_to_a_slow_reader_freeze_nobody() {
         bytes += raw.frame().await.expect("every reply comes when it is read").payload.len();
     }
 }
+
+/// What a connection does not need another one has: an idle one keeps no permits of the server's pool.
+#[tokio::test]
+async fn an_idle_connection_starves_nobody() {
+    let mut server = ServerConfig::default();
+    server.server_limits.running_calls_max = 10;
+    let site = Site::start_with(Kind::Unix, server).await;
+    let (idle, busy) = (site.client().await, site.client().await);
+    for _ in 0..20 {
+        assert_eq!(idle.add(1, 2).await, Ok(3));
+    }
+    let mut calls: Vec<_> = (0..10).map(|at| busy.wait(at)).collect();
+    for call in &mut calls {
+        assert!(poll_once(call).await.is_pending());
+    }
+    site.ledger.until(|ledger| *ledger.waiting.borrow() == 10).await;
+    let error = idle.add(1, 2).await.unwrap_err();
+    assert_eq!(limited(error.status().unwrap()), (Code::ResourceExhausted, "server_running_calls_max", 10));
+    site.ledger.gate.send_replace(true);
+    for call in calls {
+        call.await.unwrap();
+    }
+    assert_eq!(idle.add(1, 2).await, Ok(3));
+}
+
+/// A description over the connection's message limit is refused with that limit; it does not cost the connection.
+#[tokio::test]
+async fn a_description_over_the_message_limit_is_refused() {
+    let site = Site::start(Kind::Unix).await;
+    let mut config = ChannelConfig::default();
+    config.limits.message_bytes_max = 1_024;
+    let client = site.client_with(config).await;
+    let error = client.channel.describe().await.unwrap_err();
+    assert_eq!(limited(&error), (Code::ResourceExhausted, "message_bytes_max", 1_024));
+    assert_eq!(client.add(1, 2).await, Ok(3));
+    assert_eq!(client.channel.stats().connections, 1);
+}

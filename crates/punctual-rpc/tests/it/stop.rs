@@ -1,11 +1,12 @@
 //! How a server stops.
 
 use crate::support::clock::{Stopwatch, channel_under, server_under, tokio_clock};
+use crate::support::probe::{Probe, ProbeClient};
 use crate::support::site::Kind;
 use crate::support::wire::{poll_once, settle};
 use crate::support::{Site, over_every_transport};
 use punctual_context::CancelReason;
-use punctual_rpc::{Channel, Code, HealthStatus, Stopped};
+use punctual_rpc::{Channel, Code, HealthStatus, Server, Stopped};
 use std::time::Duration;
 
 over_every_transport! {
@@ -105,4 +106,26 @@ fn stuck_handlers_are_reported() {
     });
     assert_eq!((stopped.cancelled, stopped.stuck), (1, 1));
     site.ledger.unblock();
+}
+
+/// A server whose future was dropped can still be shut down: what is open is stopped, and nobody waits for ever.
+#[tokio::test]
+async fn a_server_that_was_dropped_can_be_shut_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}", dir.path().join("socket").display());
+    let bind = || async { Server::builder().service(Probe::default()).listen(&address).bind().await.unwrap() };
+    let server = bind().await;
+    let handle = server.handle();
+    drop(server);
+    assert_eq!(handle.shutdown(Duration::from_secs(1)).await, Stopped::default());
+    let server = bind().await;
+    let handle = server.handle();
+    let serving = tokio::spawn(server.serve());
+    let client = ProbeClient::new(Channel::connect(&address).await.unwrap());
+    assert_eq!(client.add(1, 2).await, Ok(3));
+    serving.abort();
+    assert!(serving.await.unwrap_err().is_cancelled());
+    let (one, other) = tokio::join!(handle.shutdown(Duration::from_secs(1)), handle.shutdown(Duration::from_secs(1)));
+    assert_eq!((one, other), (Stopped::default(), Stopped::default()));
+    assert_eq!(handle.stats().open_connections, 0);
 }

@@ -74,7 +74,8 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new() -> Self {
-        Slot { generation: 0, number: 0, call: CallId::NONE, state: State::Free, waker: None, copied: Vec::new() }
+        // Generation 0 of slot 0 would be the id that is no call's.
+        Slot { generation: 1, number: 0, call: CallId::NONE, state: State::Free, waker: None, copied: Vec::new() }
     }
 }
 

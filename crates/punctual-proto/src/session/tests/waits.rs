@@ -1,10 +1,11 @@
 //! Who waits for what, is woken when it may have come, and leaves nothing behind.
 
 use crate::codec::Codec;
-use crate::frame::{GoAway, GoAwayReason, Outcome, ResponseHead};
+use crate::frame::{CallId, GoAway, GoAwayReason, Outcome, Ping, ResponseHead};
 use crate::session::tests::world::{BODIES, Counted, World, agreement, body_of};
 use crate::session::*;
 use crate::status::Status;
+use punctual_clock::Instant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
@@ -202,4 +203,88 @@ fn a_waker_that_panics_hangs_nobody() {
     assert!(run.is_err(), "the defect is not hidden");
     assert_eq!((woken(&first), woken(&last)), (1, 1));
     assert!(effects.is_empty());
+}
+
+/// On a connection that is never done writing what was written counts no more against the reserve of pings.
+#[test]
+fn a_busy_connection_keeps_its_liveness() {
+    let mut world = many(4 << 20);
+    for _ in 0..32 {
+        world.call(0, BODIES[3]);
+    }
+    let mut sent = 0;
+    while sent < 2 * PROGRESS_BYTES_MAX {
+        assert!(world.client.outbox().push_ping(Ping(0)), "refused after {sent} bytes");
+        sent += 24;
+        assert!(world.client.send_oneway(world.head(Instant::FAR, true), &mut Body::copied(&[0; 64])).is_ok());
+        let before = world.client.outbox().queued_bytes();
+        if before > 8_000 {
+            let mut reached = Vec::new();
+            world.client.outbox().note_written(before / 2, &mut reached, &mut Vec::new());
+        }
+        assert!(!world.client.outbox().is_flushed());
+    }
+}
+
+/// A peer that pings without reading is still found out.
+#[test]
+fn pings_that_are_not_written_are_bounded() {
+    let mut world = World::new();
+    let mut pings = 0;
+    while world.client.outbox().push_ping(Ping(0)) {
+        pings += 1;
+        assert!(pings <= PROGRESS_BYTES_MAX);
+    }
+}
+
+/// One-way calls count against the permits of the server's pool: above them reading pauses until some have ended.
+#[test]
+fn oneways_above_the_pool_pause_reading() {
+    let mut world = World::new();
+    let surplus = world.server.take_permits(2);
+    assert_eq!(surplus, 998);
+    for _ in 0..3 {
+        world.oneway(0, BODIES[0]);
+    }
+    world.client_writes(usize::MAX);
+    world.server_reads(usize::MAX, usize::MAX);
+    assert!(world.server.must_pause());
+    let (key, _) = world.handlers.remove(0);
+    drop(world.server.release(key));
+    assert!(!world.server.must_pause());
+    world.server.grant_permits(surplus);
+    world.quiesce();
+}
+
+/// Who watches for a cancel with ever new wakers does not pile them up, and is still told.
+#[test]
+fn watchers_are_bounded() {
+    let mut world = World::new();
+    world.call(0, BODIES[0]);
+    world.client_writes(usize::MAX);
+    world.server_reads(usize::MAX, usize::MAX);
+    let call = world.handlers[0].0.call();
+    let watchers: Vec<_> = (0..1_000).map(|_| counted()).collect();
+    for (_, waker) in &watchers {
+        assert_eq!(world.server.watch(call, &mut waker.clone(), &mut world.effects), None);
+        world.effects.run();
+    }
+    let asleep: Vec<_> = watchers.iter().filter(|(counted, _)| woken(counted) == 0).collect();
+    assert!(asleep.len() <= 64, "{}", asleep.len());
+    world.drop_call(0);
+    world.client_writes(usize::MAX);
+    world.server_reads(usize::MAX, usize::MAX);
+    world.effects.run();
+    assert!(watchers.iter().all(|(counted, _)| woken(counted) == 1));
+    world.quiesce();
+}
+
+/// The id that means the connection itself is no call's.
+#[test]
+fn no_call_has_the_id_of_the_connection() {
+    let mut world = World::new();
+    world.call(0, BODIES[0]);
+    world.client_writes(usize::MAX);
+    assert!(!world.seen.contains_key(&CallId::NONE.as_u64()));
+    world.quiesce();
 }
