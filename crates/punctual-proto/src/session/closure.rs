@@ -23,6 +23,16 @@ pub enum Closure {
 }
 
 impl Closure {
+    /// Why there is no connection, for a call that was never sent on it.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Closure::Lost(why) => format!("the connection was lost: {why}"),
+            Closure::Shutdown => "the server stopped".to_owned(),
+            _ => self.status().message().to_owned(),
+        }
+    }
+
     /// What a call that was under way ends with.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -305,7 +305,7 @@ async fn retired(connection: &Arc<Connection>) -> Status {
     let mut life = connection.life();
     let now = life.wait_for(|life| *life != Life::Open).await;
     match now.as_deref() {
-        Ok(Life::Ended(closure)) => Status::unavailable(closure.status().message()),
+        Ok(Life::Ended(closure)) => Status::unavailable(closure.reason()),
         _ => Status::unavailable("the server takes no new calls"),
     }
 }

@@ -190,7 +190,7 @@ pub(crate) fn refusal_status(refusal: Refusal) -> Status {
             "the send queue is full: {limit} is {max} bytes; the server reads too slowly"
         ))
         .with_limit(limit, max),
-        Refusal::Closed(closure) => Status::unavailable(closure.status().message()),
+        Refusal::Closed(closure) => Status::unavailable(closure.reason()),
         _ => Status::unavailable("the connection takes no new calls"),
     }
 }

@@ -4,7 +4,7 @@ use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::options::CallOptions;
 use crate::client::publish::{Callee, Published, deadline_of, publish_slowly, refusal_status};
-use crate::client::reply::{LiveCall, read_bytes};
+use crate::client::reply::{LiveCall, name_method, read_bytes};
 use bytes::Bytes;
 use punctual_clock::Instant;
 use punctual_proto::contract::{MethodDescriptor, method_id};
@@ -41,7 +41,8 @@ impl Channel {
         let published = publish_slowly(self.clone(), callee, args, options, deadline, None).await?;
         let (connection, Published::Live(key)) = published else { return Ok(Bytes::new()) };
         let mut live = LiveCall::new(connection, key);
-        poll_fn(|cx| live.poll(cx, read_bytes)).await
+        let result = poll_fn(|cx| live.poll(cx, read_bytes)).await;
+        result.map_err(|error| name_method(error, callee.id, full_name))
     }
 
     /// Calls the one-way method `Service/method` with a JSON object of its arguments.

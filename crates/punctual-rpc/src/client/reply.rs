@@ -6,7 +6,7 @@ use bytes::Bytes;
 use punctual_proto::codec::{self, Codec, CodecError};
 use punctual_proto::frame::{CancelCause, Outcome};
 use punctual_proto::session::{CallKey, Effects, Reply, ReplyHead, ReplyPoll};
-use punctual_proto::status::{CallError, Status};
+use punctual_proto::status::{CallError, Code, Status};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -114,6 +114,17 @@ fn read_outcome<T, E>(
             Status::decode(body)
                 .unwrap_or_else(|error| Status::data_loss(format!("the reply's status cannot be read: {error}"))),
         )),
+    }
+}
+
+/// A server knows a method that it does not serve by its id only; the caller knows its name.
+pub(crate) fn name_method<E>(error: CallError<E>, id: u64, full_name: &str) -> CallError<E> {
+    let CallError::Status(status) = &error else { return error };
+    match status.message().strip_prefix(&format!("no method with id {id:016x}")) {
+        Some(rest) if status.code() == Code::Unimplemented => {
+            CallError::Status(Status::unimplemented(format!("no method {full_name}{rest}")))
+        }
+        _ => error,
     }
 }
 

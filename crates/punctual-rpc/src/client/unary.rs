@@ -6,7 +6,7 @@ use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{
     Callee, Published, Request, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
 };
-use crate::client::reply::{LiveCall, read_result};
+use crate::client::reply::{LiveCall, name_method, read_result};
 use crate::transport::BoxFuture;
 use punctual_proto::codec::Args;
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
@@ -112,7 +112,8 @@ where
                 State::Live(live) => {
                     let result = ready!(live.poll(cx, read_result));
                     this.state = State::Done;
-                    return Poll::Ready(result);
+                    let method = this.callee.method;
+                    return Poll::Ready(result.map_err(|error| name_method(error, method.id, method.full_name)));
                 }
                 State::New(_) => {
                     let State::New(args) = std::mem::replace(&mut this.state, State::Done) else { continue };

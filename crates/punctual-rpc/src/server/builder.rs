@@ -10,6 +10,7 @@ use crate::server::service::Service;
 use crate::server::shared::Shared;
 use crate::server::stop::{Phase, ServerHandle, Serving, Stopped, stop};
 use crate::transport::Listen;
+use punctual_proto::handshake::{Reply, Welcome};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -64,6 +65,10 @@ impl ServerBuilder {
     pub async fn bind(self) -> Result<Server, ServerError> {
         self.config.validate()?;
         let registry = Registry::new(self.services)?;
+        // Else every client would be told so, one by one.
+        Reply::Welcome(Welcome::new(self.config.limits, registry.entries()))
+            .put(&mut Vec::new())
+            .map_err(|error| ServerError::config(format!("the handshake cannot name the services: {error}")))?;
         let mut listeners = Vec::new();
         for text in &self.addresses {
             let address = Address::parse(text).map_err(|error| ServerError::config(error.to_string()))?;

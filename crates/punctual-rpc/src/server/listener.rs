@@ -38,7 +38,7 @@ impl Listener {
             }
             Address::Unix(path) => {
                 let listener = unix::listen(path, config.unix_mode).await.map_err(fail)?;
-                Ok(Listener::Unix(listener, address.to_string(), Some(Unlink(path.clone()))))
+                Ok(Listener::Unix(listener, address.to_string(), Some(Unlink::new(path.clone()))))
             }
             Address::UnixAbstract(name) => {
                 Ok(Listener::Unix(unix::listen_abstract(name).map_err(fail)?, address.to_string(), None))

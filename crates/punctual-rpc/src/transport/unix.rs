@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{self, SocketAddr};
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixStream};
@@ -16,7 +15,7 @@ pub(crate) async fn connect(path: &Path) -> io::Result<UnixStream> {
 /// Connects to an abstract name.
 pub(crate) fn connect_abstract(name: &str) -> io::Result<UnixStream> {
     // An abstract connect never waits: it succeeds, or fails at once.
-    let stream = net::UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    let stream = net::UnixStream::connect_addr(&abstract_address(name)?)?;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }
@@ -55,18 +54,46 @@ pub(crate) async fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
 
 /// Listens on an abstract name.
 pub(crate) fn listen_abstract(name: &str) -> io::Result<UnixListener> {
-    let listener = net::UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    let listener = net::UnixListener::bind_addr(&abstract_address(name)?)?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)
 }
 
+#[cfg(target_os = "linux")]
+fn abstract_address(name: &str) -> io::Result<SocketAddr> {
+    use std::os::linux::net::SocketAddrExt;
+    SocketAddr::from_abstract_name(name)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn abstract_address(_: &str) -> io::Result<SocketAddr> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "abstract socket names exist on Linux only; use a path"))
+}
+
 /// Takes the socket file away when the listener is done.
 #[derive(Debug)]
-pub(crate) struct Unlink(pub(crate) PathBuf);
+pub(crate) struct Unlink {
+    path: PathBuf,
+    /// Device and number of the file that was bound.
+    file: Option<(u64, u64)>,
+}
+
+impl Unlink {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Unlink { file: identity(&path), path }
+    }
+}
 
 impl Drop for Unlink {
     fn drop(&mut self) {
-        // Somebody may have removed it, which is all that was wanted.
-        let _ = fs::remove_file(&self.0);
+        // Another server may listen there by now, and its file is not ours to remove.
+        if self.file.is_some() && identity(&self.path) == self.file {
+            // Somebody may have removed it, which is all that was wanted.
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }

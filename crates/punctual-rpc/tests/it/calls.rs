@@ -75,3 +75,14 @@ async fn oneways_arrive_in_order(kind: Kind) {
     site.ledger.until(|ledger| ledger.notes().len() == 100).await;
     assert_eq!(site.ledger.notes(), (0..100).map(|at: u32| at.to_string()).collect::<Vec<_>>());
 }
+
+/// A method that no service has is named by its name, beside what is served.
+#[tokio::test]
+async fn a_method_that_is_not_served_is_named() {
+    let site = Site::start(Kind::Unix).await;
+    let client = site.client().await;
+    let called = client.channel.call_json("Probe/nothing", "{}".into(), CallOptions::new());
+    let error = called.await.unwrap_err();
+    let text = "no method Probe/nothing; this server serves Probe";
+    assert_eq!(error.status().unwrap().message(), text);
+}

@@ -97,3 +97,19 @@ async fn other_mistakes_are_told() {
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
 }
+
+/// A server takes away its own socket file only: one that another server put there since then stays.
+#[tokio::test]
+async fn a_socket_file_of_another_server_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let address = format!("unix:{}", path.display());
+    let bind = || async { Server::builder().service(Probe::default()).listen(&address).bind().await.unwrap() };
+    let first = bind().await;
+    std::fs::rename(&path, dir.path().join("moved")).unwrap();
+    let second = bind().await;
+    drop(first);
+    assert!(path.exists());
+    drop(second);
+    assert!(!path.exists());
+}
