@@ -143,6 +143,7 @@ macro_rules! store_suite {
                 a_running_task_is_asked_to_stop
                 ended_tasks_can_be_retried
                 a_retried_occurrence_is_live_again
+                a_retry_by_hand_begins_anew
                 ids_are_drawn_once
                 the_database_has_the_clock
                 claims_follow_due_time_then_id

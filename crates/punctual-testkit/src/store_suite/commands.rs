@@ -3,8 +3,8 @@
 use super::stand::*;
 use punctual_task::schedule::Every;
 use punctual_task::{
-    LossReason, Missed, Overlap, Resume, ScheduleCommand, ScheduleSpec, ScheduleState, SlotOutcome, Steered,
-    StoreErrorKind, TaskFilter, TaskState,
+    LossReason, Missed, Overlap, Resume, RetryOutcome, ScheduleCommand, ScheduleSpec, ScheduleState, SlotOutcome,
+    Steered, StoreErrorKind, TaskFilter, TaskState,
 };
 
 use ScheduleCommand::{Cancel, Edit, Pause, Trigger};
@@ -284,7 +284,8 @@ pub async fn an_edit_can_revive_what_ended(stand: Stand) {
     assert_eq!(stand.view("p").await.position.state, ScheduleState::Paused);
 }
 
-/// A cancel is for good: waiting occurrences end at once, running ones are asked to, and no command brings it back.
+/// A cancel is for good: waiting occurrences end at once, running ones are asked to, and neither a command nor a
+/// redrive brings it back.
 pub async fn a_cancelled_schedule_stays_cancelled(stand: Stand) {
     stand.declare(ScheduleSpec { overlap: Overlap::Allow, ..minutely("s") }).await;
     stand.advance(180);
@@ -297,6 +298,9 @@ pub async fn a_cancelled_schedule_stays_cancelled(stand: Stand) {
     assert_eq!((view.position.state, view.position.cursor, view.live), (ScheduleState::Cancelled, None, 1));
     let states: Vec<_> = stand.tasks(TaskFilter::default()).await.iter().map(|task| task.state).collect();
     assert_eq!(states, [TaskState::Running, TaskState::Cancelled, TaskState::Cancelled]);
+    let ended: Vec<_> = stand.tasks(TaskFilter::default()).await.iter().skip(1).map(|task| task.id).collect();
+    let refused = vec![RetryOutcome::SeriesCancelled; 2];
+    assert_eq!(stand.store.retry(ended).await.unwrap(), refused, "redriving them would bring it back");
     assert_eq!(stand.store.renew(worker, LEASE).await.unwrap().cancel, [running.task]);
     for command in [pause(""), resume(Resume::All), edit(ScheduleSpec { level: 0, ..minutely("s") }, 1)] {
         assert_eq!(kind(stand.steer("s", command).await), StoreErrorKind::Refused);

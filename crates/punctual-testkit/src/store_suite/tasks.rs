@@ -224,6 +224,20 @@ pub async fn ended_tasks_can_be_retried(stand: Stand) {
     assert_eq!(stand.claim_one(worker).await.n, 3);
 }
 
+/// A retry by hand forgets the attempts that were spent, not those that were made.
+pub async fn a_retry_by_hand_begins_anew(stand: Stand) {
+    let task = stand.enqueue(1).await[0];
+    let worker = stand.worker().await;
+    let first = stand.claim_one(worker).await;
+    stand.finish(worker, &first, Outcome::Failed, Next::Again { due: START, spent: 1 }).await;
+    let second = stand.claim_one(worker).await;
+    assert_eq!((second.n, second.spent), (2, 1));
+    stand.finish(worker, &second, Outcome::Failed, Next::Final(TaskState::Failed)).await;
+    stand.store.retry(vec![task]).await.unwrap();
+    let third = stand.claim_one(worker).await;
+    assert_eq!((third.n, third.spent, third.losses), (3, 0, 0));
+}
+
 /// A retried occurrence counts as live again, and ends as any other.
 pub async fn a_retried_occurrence_is_live_again(stand: Stand) {
     stand.declare(punctual_task::ScheduleSpec { max_pending: 1, ..minutely("s") }).await;
