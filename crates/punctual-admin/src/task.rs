@@ -136,7 +136,7 @@ pub struct TaskAct {
     /// The task.
     pub id: String,
     /// Of a cancel: `cancelled`, `requested` (it runs, and its handler is asked to stop), `ended` (before) or `unknown`.
-    /// Of a retry: `waiting`, `not_ended`, `key_held` (by another task) or `unknown`.
+    /// Of a retry: `waiting`, `not_ended`, `key_held` (by another task), `series_cancelled` or `unknown`.
     pub outcome: String,
     /// The outcome in words.
     pub detail: String,

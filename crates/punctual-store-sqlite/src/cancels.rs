@@ -10,7 +10,7 @@ use crate::packed::Held;
 use crate::session::Session;
 use crate::tasks;
 use punctual_clock::Timestamp;
-use punctual_task::{AttemptRecord, CancelOutcome, RetryOutcome, StoreError, TaskId, TaskState};
+use punctual_task::{AttemptRecord, CancelOutcome, RetryOutcome, ScheduleState, StoreError, TaskId, TaskState};
 use rusqlite::{OptionalExtension, params};
 
 /// How many tasks one cancel or redrive may name.
@@ -25,6 +25,7 @@ const ASK: &str =
 pub(crate) const FINAL: &str = "SELECT final FROM attempt WHERE task = ?1 AND +final IS NOT NULL LIMIT 1";
 const LAST: &str = "SELECT coalesce(max(n), 0) FROM attempt WHERE task = ?1";
 const REOPEN: &str = "UPDATE attempt SET final = NULL WHERE task = ?1 AND +final IS NOT NULL";
+const SERIES_STATE: &str = "SELECT state FROM position WHERE id = ?1";
 pub(crate) const ADD_HOLD: &str = "INSERT INTO hold (gate, task) VALUES (?1, ?2)";
 
 /// Checks the limit before the request is queued with others.
@@ -73,6 +74,12 @@ pub(crate) fn ended_state(db: &Db, task: i64) -> Done<Option<TaskState>> {
     code.map(TaskState::of).transpose()
 }
 
+/// The state of the schedule that a task is an occurrence of.
+fn series_state(db: &Db, schedule: i64) -> Done<Option<ScheduleState>> {
+    let code: Option<i64> = db.sql(SERIES_STATE)?.query_row(params![schedule], |row| row.get(0)).optional()?;
+    code.map(ScheduleState::of).transpose()
+}
+
 /// Makes ended tasks wait again.
 pub(crate) fn retry(session: &mut Session, tasks: &[TaskId]) -> Done<Vec<RetryOutcome>> {
     let now = session.now();
@@ -88,6 +95,10 @@ fn retry_one(session: &mut Session, id: i64, now: Timestamp) -> Done<RetryOutcom
     if holdings.find(db, id)?.is_some() {
         return Ok(RetryOutcome::NotEnded(TaskState::Running));
     }
+    let gate = task.gate();
+    if gate != 0 && series_state(db, gate)? == Some(ScheduleState::Cancelled) {
+        return Ok(RetryOutcome::SeriesCancelled);
+    }
     if let Some(key) = &task.key {
         let key = keys::from_row(key)?;
         if let Some(holder) = keys::take(db, &key, names.pair(task.lane)?, id, now)? {
@@ -96,7 +107,6 @@ fn retry_one(session: &mut Session, id: i64, now: Timestamp) -> Done<RetryOutcom
     }
     let n = db.sql(LAST)?.query_row(params![id], |row| row.get(0))?;
     db.sql(REOPEN)?.execute(params![id])?;
-    let gate = task.gate();
     if gate != 0 {
         db.sql(ADD_HOLD)?.execute(params![gate, id])?;
     }

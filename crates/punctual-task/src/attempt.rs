@@ -259,6 +259,8 @@ pub enum RetryOutcome {
     NotEnded(TaskState),
     /// Its unique key is held by another task.
     KeyHeld(TaskId),
+    /// It is an occurrence of a schedule that was cancelled for good.
+    SeriesCancelled,
     /// There is no such task.
     Unknown,
 }

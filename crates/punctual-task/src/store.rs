@@ -82,7 +82,9 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// request.
     fn cancel(&self, tasks: Vec<TaskId>) -> Reply<'_, Vec<CancelOutcome>>;
 
-    /// Makes ended tasks wait again, due now. The next attempt has the next number; a unique key is taken again.
+    /// Makes ended tasks wait again, due now. The next attempt has the next number; a unique key is taken again. An
+    /// occurrence counts as live again, also beyond its schedule's `max_pending`: an operator asked for it. One of a
+    /// cancelled schedule is refused.
     fn retry(&self, tasks: Vec<TaskId>) -> Reply<'_, Vec<RetryOutcome>>;
 
     /// All that is kept of one task.

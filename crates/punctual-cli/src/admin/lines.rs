@@ -73,6 +73,7 @@ pub(super) fn retry_act(task: TaskId, outcome: &RetryOutcome) -> TaskAct {
             ("not_ended", format!("it is {}; only ended tasks are retried", state.as_str()))
         }
         RetryOutcome::KeyHeld(holder) => ("key_held", format!("its unique key is held by task {holder}")),
+        RetryOutcome::SeriesCancelled => ("series_cancelled", "its schedule was cancelled for good".to_owned()),
         RetryOutcome::Unknown => ("unknown", "there is no such task".to_owned()),
     };
     TaskAct { id: task.to_string(), outcome: outcome.to_owned(), detail }

@@ -242,7 +242,8 @@ fn told(acts: &[TaskAct], output: &mut Output) -> Result<(), Failure> {
         table
     })?;
     let unknown = acts.iter().filter(|act| act.outcome == "unknown").count();
-    let refused = acts.iter().filter(|act| matches!(act.outcome.as_str(), "ended" | "not_ended" | "key_held")).count();
+    let is_refused = |outcome: &str| matches!(outcome, "ended" | "not_ended" | "key_held" | "series_cancelled");
+    let refused = acts.iter().filter(|act| is_refused(&act.outcome)).count();
     match (unknown, refused) {
         (0, 0) => Ok(()),
         (0, refused) => Err(Failure::failed(format!("{refused} of {} tasks are not in a state for that", acts.len()))),

@@ -6,6 +6,7 @@ use crate::attempt::{AttemptRecord, CancelOutcome, RetryOutcome};
 use crate::error::StoreError;
 use crate::id::{TaskId, WorkerId};
 use crate::policy::TaskOptions;
+use crate::series::ScheduleState;
 use crate::task::{Due, Enqueued, KeyMode, NewTask, Occurrence, TaskState, UniqueKey};
 use bytes::Bytes;
 use punctual_clock::Timestamp;
@@ -220,6 +221,10 @@ impl State {
         }
         let n = row.attempts.last().map_or(0, |attempt| attempt.n).saturating_add(1);
         let schedule = row.occurrence.as_ref().map(|occurrence| occurrence.schedule);
+        let series = schedule.and_then(|id| self.schedules.get(&id));
+        if series.is_some_and(|series| series.position.state == ScheduleState::Cancelled) {
+            return RetryOutcome::SeriesCancelled;
+        }
         if let Some(name) = KeyName::of(row) {
             match self.key_holder(&name) {
                 Some(holder) if holder != id => return RetryOutcome::KeyHeld(holder),
