@@ -122,7 +122,7 @@ impl Claimer {
 
     /// Whether the store may have work: it was left with some, somebody said so, or it is time to poll.
     fn should_look(&mut self, shared: &Shared, now: Instant) -> bool {
-        if shared.claims.take_look() || shared.work.suspect_ended() {
+        if shared.claims.take_look() || shared.work.owes_suspects() {
             self.look_at = None;
         }
         if let Some(due) = shared.claims.take_due() {

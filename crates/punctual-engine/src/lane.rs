@@ -37,9 +37,25 @@ struct State {
     /// Whoever waits in `Context::cancelled`. At most one entry a waiting task: a waker that would wake the same one
     /// is not kept twice.
     waiters: Vec<Waker>,
+    /// How often the handler was polled to no end; with the key this tells a blocked handler from one that moves.
+    polls: u64,
+    /// When the handler was first seen far over its budget, and how far it was then.
+    overdue: Option<Overdue>,
     /// Given up: the thread may still be inside the handler, whose end is no longer of interest.
     abandoned: bool,
 }
+
+/// A handler that may block its thread.
+#[derive(Debug, Clone, Copy)]
+struct Overdue {
+    seen: Instant,
+    key: u64,
+    polls: u64,
+}
+
+/// An overdue handler is looked at twice, at least this far apart: a process that was suspended finds all its handlers
+/// overdue at once, and they must have the time to be polled.
+const OVERDUE_LOOK: Duration = Duration::from_secs(5);
 
 /// What a lane's own task is to do after its handler said that it is not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +147,7 @@ impl Lane {
         if state.abandoned {
             return Orders::Abandoned;
         }
+        state.polls += 1;
         let Some(deadline) = state.deadline else { return Orders::Abandoned };
         if !state.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
             state.driver = Some(driver.clone());
@@ -150,12 +167,25 @@ impl Lane {
         }
     }
 
-    /// Gives the attempt up if its budget ended more than `after` ago: a handler that yields would have been dropped
-    /// long before, so this one blocks its thread. Gives the job and when it began; its finish is the caller's from now on.
+    /// Gives the attempt up if its budget ended more than `after` ago and its handler has not been polled between two
+    /// looks since: one that yields would have been dropped, so this one blocks its thread. Gives the job and when it
+    /// began; its finish is the caller's from now on.
     pub(crate) fn abandon(&self, now: Instant, after: Duration) -> Option<(Arc<Job>, Timestamp)> {
         let mut state = self.lock();
         if state.abandoned || now < state.deadline?.after(after) {
             return None;
+        }
+        let (key, polls) = (state.key, state.polls);
+        match state.overdue {
+            Some(overdue) if (overdue.key, overdue.polls) == (key, polls) => {
+                if now < overdue.seen.after(OVERDUE_LOOK) {
+                    return None;
+                }
+            }
+            _ => {
+                state.overdue = Some(Overdue { seen: now, key, polls });
+                return None;
+            }
         }
         state.abandoned = true;
         // The job stays here too, so that it is seen as held until its finish is.

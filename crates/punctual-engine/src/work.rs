@@ -62,8 +62,10 @@ struct State {
     prefetch: usize,
     /// The claimer waits for room and is to be told, once.
     claimer_waits: bool,
-    /// A suspect ended: there may be others, which no claim has asked for meanwhile.
-    suspect_ended: bool,
+    /// The last claim did not ask for suspects, or gave one: there may be others.
+    suspects_owed: bool,
+    /// The claimer was told that it can ask for them now.
+    owed_told: bool,
     /// Attempts ended since the start.
     ended: u64,
 }
@@ -91,7 +93,8 @@ impl Work {
             reserved: false,
             prefetch: 0,
             claimer_waits: false,
-            suspect_ended: false,
+            suspects_owed: false,
+            owed_told: false,
             ended: 0,
         };
         Work { slots, prefetch_max, state: Mutex::new(state), room: Notify::new(), quiet: Notify::new() }
@@ -121,6 +124,8 @@ impl Work {
             state.claimer_waits = true;
             return None;
         }
+        state.suspects_owed = !suspects;
+        state.owed_told = false;
         Some(Ask { limit: u32::try_from(limit.max(1)).unwrap_or(u32::MAX), suspects })
     }
 
@@ -132,6 +137,7 @@ impl Work {
         }
         for job in jobs {
             if job.is_suspect() {
+                state.suspects_owed = true;
                 state.suspects.push_back(job);
             } else {
                 state.queue.push_back(job);
@@ -164,10 +170,7 @@ impl Work {
             Gate::Paused => None,
             Gate::Open => state.take(self.slots),
         };
-        let tell = state.claimer_waits && state.wants(self.slots);
-        if tell {
-            state.claimer_waits = false;
-        }
+        let tell = state.tell_claimer(self.slots);
         match &job {
             Some(job) => {
                 // A poll that nobody asked for comes while the lane still waits: its waker is needed no more, and would
@@ -302,9 +305,9 @@ impl Work {
         self.lock().ended
     }
 
-    /// Whether a suspect ended since the last question.
-    pub(crate) fn suspect_ended(&self) -> bool {
-        std::mem::take(&mut self.lock().suspect_ended)
+    /// Whether there may be suspects that could be asked for now, and were not.
+    pub(crate) fn owes_suspects(&self) -> bool {
+        self.lock().can_ask_for_owed(self.slots)
     }
 
     /// Lets as many jobs wait as will start within 100 ms, at the speed of `ended` attempts in `elapsed`.
@@ -345,15 +348,23 @@ impl State {
         self.ended += 1;
         if suspect {
             self.suspects_busy = self.suspects_busy.saturating_sub(1);
-            self.suspect_ended = true;
-            self.claimer_waits = true;
         }
     }
 
-    /// Whether the claimer, if it waits, has something to ask for.
-    fn wants(&self, slots: usize) -> bool {
+    /// Whether the claimer is to be told that there is something to ask for; once each time it waits.
+    fn tell_claimer(&mut self, slots: usize) -> bool {
         let room = self.queue.len() + self.suspects.len() + self.busy < slots + self.prefetch;
-        (room && self.queue.len() <= self.prefetch / 2) || (self.reserved && self.busy < slots) || self.suspect_ended
+        let refill = room && self.queue.len() <= self.prefetch / 2;
+        let waited = self.claimer_waits && (refill || (self.reserved && self.busy < slots));
+        let owed = !self.owed_told && self.can_ask_for_owed(slots);
+        self.claimer_waits &= !waited;
+        self.owed_told |= owed;
+        waited || owed
+    }
+
+    fn can_ask_for_owed(&self, slots: usize) -> bool {
+        let idle = slots.saturating_sub(self.busy);
+        self.suspects_owed && self.suspects_busy == 0 && self.suspects.is_empty() && self.queue.len() < idle
     }
 
     fn wake_idle(&mut self, count: usize) -> Vec<Waker> {

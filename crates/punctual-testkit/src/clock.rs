@@ -1,6 +1,7 @@
-//! Clocks that a test owns: one moved by hand, one that follows tokio's paused time, one that counts its reads.
+//! Clocks that a test owns: one moved by hand, one that runs and can be set forward, one that follows tokio's paused time,
+//! one that counts its reads.
 
-use punctual_clock::{Clock, Instant, Timestamp};
+use punctual_clock::{Clock, Instant, SystemClock, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,6 +42,42 @@ impl Clock for VirtualClock {
 
     fn timestamp(&self) -> Timestamp {
         Timestamp::from_micros(self.wall_micros.load(Ordering::SeqCst))
+    }
+}
+
+/// A clock that runs, and that the test can set forward: for tests on real threads, where a clock that stands still would
+/// stop whatever waits for a short time to pass.
+#[derive(Debug)]
+pub struct SteppedClock {
+    start: Instant,
+    wall: Timestamp,
+    stepped_micros: AtomicU64,
+}
+
+impl SteppedClock {
+    /// Begins at the wall clock's `start`, now.
+    #[must_use]
+    pub fn starting_at(start: Timestamp) -> Self {
+        SteppedClock { start: SystemClock.now(), wall: start, stepped_micros: AtomicU64::new(0) }
+    }
+
+    /// Moves both times on.
+    pub fn advance(&self, by: Duration) {
+        self.stepped_micros.fetch_add(u64::try_from(by.as_micros()).unwrap_or(u64::MAX / 4), Ordering::SeqCst);
+    }
+
+    fn passed(&self) -> Duration {
+        SystemClock.now().since(self.start) + Duration::from_micros(self.stepped_micros.load(Ordering::SeqCst))
+    }
+}
+
+impl Clock for SteppedClock {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(ORIGIN_NANOS).after(self.passed())
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.wall.after(self.passed())
     }
 }
 

@@ -5,5 +5,5 @@ pub mod faulty_store;
 pub mod store_model;
 pub mod store_suite;
 
-pub use clock::{CountingClock, TokioClock, VirtualClock};
+pub use clock::{CountingClock, SteppedClock, TokioClock, VirtualClock};
 pub use faulty_store::{Fault, FaultyStore, Op};

@@ -87,18 +87,37 @@ fn an_old_key_is_not_cancelled() {
     assert_eq!(lane.cancel_reason(new), Some(CancelReason::User));
 }
 
-/// A handler that blocks is given up once, at the bound and not before; its own end is then ignored.
+/// A handler that blocks is given up once, at the bound and at the second look; its own end is then ignored.
 #[test]
 fn a_blocked_attempt_is_given_up_once() {
-    let clock = Arc::new(HandClock::default());
-    let lane = Lane::new(0, Arc::<HandClock>::clone(&clock));
+    let lane = Lane::new(0, Arc::new(HandClock::default()));
     begin(&lane, 10);
     let after = Duration::from_secs(300);
     assert!(lane.abandon(second(309), after).is_none());
-    assert_eq!(lane.abandon(second(310), after).map(|(job, _)| job.claimed.task), Some(TaskId(7)));
+    assert!(lane.abandon(second(310), after).is_none(), "the first look");
+    assert!(lane.abandon(second(314), after).is_none(), "too soon after the first");
+    assert_eq!(lane.abandon(second(315), after).map(|(job, _)| job.claimed.task), Some(TaskId(7)));
     assert!(lane.abandon(second(400), after).is_none());
     assert_eq!(lane.orders(Waker::noop(), GRACE), Orders::Abandoned);
     assert_eq!(lane.end(), None);
+}
+
+/// A process that was suspended finds its handlers far over their budget. One that is polled then is not blocked, and
+/// neither is the next attempt of the same lane.
+#[test]
+fn a_handler_that_moves_is_not_given_up() {
+    let clock = Arc::new(HandClock::default());
+    let lane = Lane::new(0, Arc::<HandClock>::clone(&clock));
+    begin(&lane, 10);
+    clock.0.store(5_000, Ordering::SeqCst);
+    let after = Duration::from_secs(300);
+    assert!(lane.abandon(second(5_000), after).is_none());
+    assert_eq!(lane.orders(Waker::noop(), GRACE), Orders::Wait(second(5_002)));
+    assert!(lane.abandon(second(5_010), after).is_none());
+    assert_eq!(lane.end(), Some(Some(CancelReason::Deadline)));
+    begin(&lane, 4_000);
+    assert!(lane.abandon(second(5_020), after).is_none());
+    assert!(lane.abandon(second(5_021), after).is_none());
 }
 
 /// A stop that comes between the queue and the handler is not lost: the handler never begins.

@@ -65,9 +65,11 @@ fn suspects_run_one_at_a_time() {
     assert_eq!([0, 1, 2].map(|lane| next(&work, &lanes[lane])), [Some(1), Some(3), None]);
     assert!(!work.ask(true).unwrap().suspects, "one runs");
     assert_eq!(next(&work, &lanes[0]), Some(2));
-    assert!(work.suspect_ended());
+    assert!(!work.owes_suspects());
     assert_eq!(next(&work, &lanes[0]), None);
+    assert!(work.owes_suspects(), "there may be more");
     assert!(work.ask(true).unwrap().suspects);
+    assert!(!work.owes_suspects());
 }
 
 /// A paused gate starts nothing and loses nothing; a closed one gives back what waits and ends the lanes.

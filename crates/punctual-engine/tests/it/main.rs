@@ -1,4 +1,5 @@
-//! The engine on the in-memory store: virtual time, a faulty store where it matters, no sleeps.
+//! The engine on the in-memory store, with virtual time and a store that fails where it matters; and on SQLite, over
+//! restarts. No sleeps.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod calls;
@@ -9,6 +10,7 @@ mod many;
 mod run;
 mod schedule;
 mod shutdown;
+mod sqlite;
 mod suspects;
 mod threads;
 mod world;

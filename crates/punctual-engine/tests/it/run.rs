@@ -175,9 +175,9 @@ async fn a_blocking_handler_is_given_up() {
     use punctual_clock::SystemClock;
     use punctual_engine::{Engine, EngineConfig};
     use punctual_task::MemStore;
-    use punctual_testkit::VirtualClock;
+    use punctual_testkit::SteppedClock;
 
-    let clock = Arc::new(VirtualClock::starting_at(START));
+    let clock = Arc::new(SteppedClock::starting_at(START));
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let (entered, has_entered) = tokio::sync::oneshot::channel::<()>();
     let once = std::sync::Mutex::new(Some((entered, blocked)));
@@ -197,7 +197,7 @@ async fn a_blocking_handler_is_given_up() {
     config.stop_after = SECOND * 7_000;
     let store = Arc::new(MemStore::new(Arc::new(SystemClock)));
     let engine = Engine::builder(store)
-        .clock(Arc::<VirtualClock>::clone(&clock))
+        .clock(Arc::<SteppedClock>::clone(&clock))
         .config(config)
         .serve(handler)
         .start()
@@ -206,7 +206,12 @@ async fn a_blocking_handler_is_given_up() {
     let stuck = engine.enqueue(Step { n: 1 }).attempts(1).await.unwrap();
     let next = engine.enqueue(Step { n: 2 }).await.unwrap();
     has_entered.await.unwrap();
+    // Its budget and the bound, and then the time between two looks.
     clock.advance(SECOND * (60 + 301));
+    while engine.stats().abandoned == 0 {
+        clock.advance(SECOND);
+        tokio::task::yield_now().await;
+    }
     assert_eq!(engine.wait(&stuck).await.unwrap().failed().unwrap().outcome, Outcome::TimedOut);
     assert_eq!(engine.wait(&next).await.unwrap(), TaskEnd::Succeeded(2));
     assert_eq!(engine.stats().abandoned, 1);
