@@ -2,12 +2,17 @@
 //!
 //! A store's crate runs all of it with one line in its integration tests, and that defines "done":
 //!
-//! ```ignore
+//! ```
+//! use punctual_task::MemStore;
+//! use punctual_testkit::store_suite::Opened;
+//! use std::sync::Arc;
+//!
 //! punctual_testkit::store_suite!(mem, |clock| {
 //!     let store = Arc::new(MemStore::new(clock));
 //!     let same = Arc::clone(&store);
-//!     Opened::new(store, move |schedule, cursor| { same.rewind(schedule, cursor); })
+//!     Opened::new(store, move |schedule, cursor| assert!(same.rewind(schedule, cursor)))
 //! });
+//! # fn main() {}
 //! ```
 //!
 //! The closure gets an `Arc<dyn Clock>` that stands still until the scenario moves it, runs inside a runtime's context
@@ -144,6 +149,7 @@ macro_rules! store_suite {
                 ended_tasks_can_be_retried
                 a_retried_occurrence_is_live_again
                 a_retry_by_hand_begins_anew
+                a_cancelled_schedules_task_stays_ended
                 ids_are_drawn_once
                 the_database_has_the_clock
                 claims_follow_due_time_then_id

@@ -255,6 +255,21 @@ pub async fn a_retried_occurrence_is_live_again(stand: Stand) {
     assert_eq!(stand.runs("s").await, minutes([1, 2], 1));
 }
 
+/// A cancelled schedule is cancelled for good: none of its occurrences is brought back.
+pub async fn a_cancelled_schedules_task_stays_ended(stand: Stand) {
+    stand.declare(minutely("s")).await;
+    stand.advance(120);
+    stand.sweep().await;
+    let worker = stand.worker().await;
+    let ran = stand.claim_one(worker).await;
+    stand.succeed(worker, &ran).await;
+    stand.steer("s", punctual_task::ScheduleCommand::Cancel).await.unwrap();
+    let tasks: Vec<TaskId> = stand.tasks(TaskFilter::default()).await.iter().map(|task| task.id).collect();
+    assert_eq!(stand.store.retry(tasks).await.unwrap(), [RetryOutcome::SeriesCancelled, RetryOutcome::SeriesCancelled]);
+    assert_eq!(stand.view("s").await.live, 0);
+    assert!(stand.claim(worker, 5).await.is_empty());
+}
+
 /// Ids are given to one caller each, however many ask at once.
 pub async fn ids_are_drawn_once(stand: Stand) {
     let draws: Vec<_> = (0..8)
