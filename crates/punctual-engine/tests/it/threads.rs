@@ -73,3 +73,27 @@ async fn a_panic_does_not_end_the_keeper() {
     }
     assert!(engine.shutdown(Duration::from_secs(10)).await.is_clean());
 }
+
+/// A handler that blocks its thread holds up neither the record of the task before it nor the claims after it: what its
+/// lane woke last would otherwise wait on that very thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_blocking_handler_holds_up_no_record() {
+    let store = Arc::new(MemStore::new(Arc::new(SystemClock)));
+    let mut config = EngineConfig::default();
+    config.slots = 1;
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = std::sync::Mutex::new(blocked);
+    let handler = on(move |step: Step| {
+        if step.n == 1 {
+            // Until the test ends.
+            let _ = blocked.lock().unwrap().recv();
+        }
+        async move { Ok(step.n) }
+    });
+    let producer = Engine::builder(Arc::<MemStore>::clone(&store)).start().await.unwrap();
+    let tasks = producer.enqueue_many((0..2).map(|n| Step { n })).await.unwrap();
+    let engine = Engine::builder(store).config(config).serve(handler).start().await.unwrap();
+    assert_eq!(producer.wait(&tasks[0]).await.unwrap(), TaskEnd::Succeeded(0));
+    release.send(()).unwrap();
+    assert_eq!(engine.wait(&tasks[1]).await.unwrap(), TaskEnd::Succeeded(1));
+}
