@@ -84,16 +84,17 @@ async fn a_blocking_handler_holds_up_no_record() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = std::sync::Mutex::new(blocked);
     let handler = on(move |step: Step| {
-        if step.n == 1 {
+        if step.n == 20 {
             // Until the test ends.
             let _ = blocked.lock().unwrap().recv();
         }
         async move { Ok(step.n) }
     });
     let producer = Engine::builder(Arc::<MemStore>::clone(&store)).start().await.unwrap();
-    let tasks = producer.enqueue_many((0..2).map(|n| Step { n })).await.unwrap();
+    let tasks = producer.enqueue_many((0..=20).map(|n| Step { n })).await.unwrap();
     let engine = Engine::builder(store).config(config).serve(handler).start().await.unwrap();
-    assert_eq!(producer.wait(&tasks[0]).await.unwrap(), TaskEnd::Succeeded(0));
+    // Claimed ahead in one batch with the one that blocks, and run before it in one go.
+    assert_eq!(producer.wait(&tasks[19]).await.unwrap(), TaskEnd::Succeeded(19));
     release.send(()).unwrap();
-    assert_eq!(engine.wait(&tasks[1]).await.unwrap(), TaskEnd::Succeeded(1));
+    assert_eq!(engine.wait(&tasks[20]).await.unwrap(), TaskEnd::Succeeded(20));
 }
