@@ -13,7 +13,7 @@ use punctual_clock::Timestamp;
 use punctual_task::planner::UNREADABLE_WAIT;
 use punctual_task::task::LEVEL_AGE;
 use punctual_task::{ClaimBatch, ClaimRequest, Claimed, TaskId, WorkerId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Row, params};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many tasks one claim gives at most: more would hold the write lock for longer than a group may.
@@ -21,8 +21,11 @@ pub const CLAIM_MAX: u32 = 10_000;
 /// What the class of a suspect is above its level.
 const SUSPECT: i64 = 4;
 
-/// The first task of the first group after this lane and class: one seek passes over a group, however large it is.
-pub(crate) const NEXT_GROUP: &str = "SELECT lane, class, due, id FROM ready WHERE (lane, class) > (?1, ?2)
+/// The first task of the lane's next class, and of the next lane: one seek passes over a group, however large it is. As one
+/// comparison of pairs SQLite would read the whole group.
+pub(crate) const NEXT_CLASS: &str = "SELECT lane, class, due, id FROM ready WHERE lane = ?1 AND class > ?2
+    ORDER BY class, due, id LIMIT 1";
+pub(crate) const NEXT_LANE: &str = "SELECT lane, class, due, id FROM ready WHERE lane >= ?1
     ORDER BY lane, class, due, id LIMIT 1";
 pub(crate) const HEAD: &str = "SELECT due FROM ready WHERE lane = ?1 AND class = ?2 ORDER BY due, id LIMIT 1";
 pub(crate) const FIRST: &str = "SELECT due, id, n, spent, losses FROM ready
@@ -86,29 +89,29 @@ fn groups(session: &mut Session, request: &ClaimRequest) -> Done<Vec<Group>> {
     if !paused.is_empty() {
         wanted.retain(|lane| names.pair(*lane).is_ok_and(|pair| !paused.contains(&pair.queue)));
     }
+    let read = |row: &Row<'_>| Ok(Group { lane: row.get(0)?, class: row.get(1)?, head: (row.get(2)?, row.get(3)?) });
     let mut found = Vec::new();
-    let mut statement = db.sql(NEXT_GROUP)?;
+    let mut next_lane = db.sql(NEXT_LANE)?;
+    let mut next_class = db.sql(NEXT_CLASS)?;
     // Both sides are in order of lanes, and each step passes over what the other side does not have.
     let mut lanes = wanted.as_slice();
-    let mut after = (lanes.first().copied().unwrap_or(0), -1);
-    while !lanes.is_empty() {
-        let next = statement
-            .query_row(params![after.0, after.1], |row| {
-                Ok(Group { lane: row.get(0)?, class: row.get(1)?, head: (row.get(2)?, row.get(3)?) })
-            })
-            .optional()?;
-        let Some(group) = next else { break };
-        lanes = lanes.get(lanes.partition_point(|lane| *lane < group.lane)..).unwrap_or_default();
-        match lanes.first() {
-            Some(lane) if *lane == group.lane => {
-                after = (group.lane, group.class);
-                if request.suspects || !group.suspect() {
-                    found.push(group);
-                }
-            }
-            Some(lane) => after = (*lane, -1),
+    while let Some(first) = lanes.first() {
+        let mut group = next_lane.query_row(params![first], read).optional()?;
+        let lane = match group {
             None => break,
+            Some(group) => group.lane,
+        };
+        lanes = lanes.get(lanes.partition_point(|wanted| *wanted < lane)..).unwrap_or_default();
+        if lanes.first() != Some(&lane) {
+            continue;
         }
+        while let Some(next) = group {
+            if request.suspects || !next.suspect() {
+                found.push(next);
+            }
+            group = next_class.query_row(params![lane, next.class], read).optional()?;
+        }
+        lanes = lanes.get(1..).unwrap_or_default();
     }
     Ok(found)
 }
@@ -125,8 +128,11 @@ struct Taken {
     losses: u32,
 }
 
-/// Takes the first due tasks of the level whose turn it is out of `ready`. Gives them, and the groups that they came from.
-fn take(db: &Db, groups: &[Group], now: Timestamp, limit: u32) -> Done<(Vec<Taken>, BTreeSet<(u32, i64)>)> {
+/// Tasks, and the lanes and classes that they were taken from.
+type Haul = (Vec<Taken>, BTreeSet<(u32, i64)>);
+
+/// Takes the first due tasks of the level whose turn it is out of `ready`.
+fn take(db: &Db, groups: &[Group], now: Timestamp, limit: u32) -> Done<Haul> {
     if limit == 0 {
         return Ok(Default::default());
     }

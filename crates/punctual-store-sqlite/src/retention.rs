@@ -60,9 +60,9 @@ pub(crate) fn prune(session: &mut Session, retention: Retention, limit: u32) -> 
     Ok(pruned)
 }
 
+/// The latest end that is old enough. A retention of nothing keeps nothing, also of what a worker's clock ended after now.
 fn before(now: Timestamp, keep: Duration) -> Timestamp {
-    // Nothing that ended after now is old, however short the retention.
-    now.before(keep)
+    if keep.is_zero() { Timestamp::MAX } else { now.before(keep) }
 }
 
 fn oldest(db: &Db, kind: i64, until: Timestamp, after: (i64, i64)) -> Done<Option<(i64, i64, Vec<End>)>> {

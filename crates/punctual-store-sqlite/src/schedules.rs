@@ -17,7 +17,7 @@ use crate::tasks::ADD_READY;
 use punctual_clock::Timestamp;
 use punctual_task::planner::{Change, Grant, Snapshot, Walk};
 use punctual_task::schedule::{CompiledRule, Slot, SlotKey};
-use punctual_task::{Loss, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
+use punctual_task::{Loss, Overlap, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
 use rusqlite::{OptionalExtension, Row, params};
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ pub(crate) const POSITION: &str = "SELECT id, state, note, rev, era, version, cu
     runs, kept_to FROM position WHERE id = ?1";
 pub(crate) const TAKEN: &str = "SELECT slot FROM task
     WHERE schedule = ?1 AND era = ?2 AND slot BETWEEN ?3 AND ?4 AND pass = 0 ORDER BY slot";
-pub(crate) const LIVE: &str = "SELECT count(*) FROM hold WHERE gate = ?1";
+const LIVE: &str = "SELECT count(*) FROM hold WHERE gate = ?1";
+const LIVE_UP_TO: &str = "SELECT count(*) FROM (SELECT 1 FROM hold WHERE gate = ?1 LIMIT ?2)";
 const LIVE_TASKS: &str = "SELECT task FROM hold WHERE gate = ?1 ORDER BY task";
 const ADD_POSITION: &str =
     "INSERT INTO position (id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
@@ -99,6 +100,16 @@ pub(crate) fn taken(db: &Db, position: &Position, walk: &Walk) -> Done<Vec<SlotK
         })?
         .collect::<Result<_, _>>()?;
     Ok(keys)
+}
+
+/// How many occurrences have not ended, as far as it matters to the capacity of this definition: at most `max_pending`,
+/// and whether there is one at all where anything may overlap. A backlog of a million is not counted with every sweep.
+pub(crate) fn live_for(db: &Db, schedule: ScheduleId, spec: &ScheduleSpec) -> Done<u32> {
+    let enough = match spec.overlap {
+        Overlap::Allow => 1,
+        Overlap::Wait | Overlap::Skip | Overlap::Cancel => spec.max_pending,
+    };
+    Ok(db.sql(LIVE_UP_TO)?.query_row(params![schedule.0, enough], |row| row.get(0))?)
 }
 
 /// How many occurrences have not ended.

@@ -120,6 +120,14 @@ impl Session {
         outcome
     }
 
+    /// Moves the log into the file, if that is possible: what the log took is room again.
+    pub(crate) fn make_room(&mut self) {
+        let moved = self.db.conn().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = moved {
+            tracing::debug!(location = %self.location, %error, "the log could not be moved into the file");
+        }
+    }
+
     /// Opens the connection again before the next group.
     pub(crate) fn spoil(&mut self) {
         self.spoiled = true;

@@ -249,6 +249,7 @@ impl Loop {
             tracing::warn!(location = %self.session.location, %error, "the database failed; it is opened again");
             members.into_iter().for_each(|member| member.work.reply(Err(error.clone())));
         } else {
+            self.session.make_room();
             self.one_by_one(members);
         }
     }
@@ -263,6 +264,9 @@ impl Loop {
             self.session.spoil();
         }
         // Only for want of room is it sure that nothing was written, and worth while to try less at once.
+        if error.kind() == StoreErrorKind::Full {
+            self.session.make_room();
+        }
         if error.kind() == StoreErrorKind::Full && members.len() > 1 {
             self.one_by_one(members);
         } else {

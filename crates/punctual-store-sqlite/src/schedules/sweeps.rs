@@ -1,6 +1,6 @@
 //! Sweeps and windows: due slots become tasks, many schedules in one commit.
 
-use super::{Locked, WAKE, live, taken, write};
+use super::{Locked, WAKE, live_for, taken, write};
 use crate::errors::{Done, Fault, caught};
 use crate::session::Session;
 use punctual_clock::Timestamp;
@@ -79,7 +79,7 @@ fn sweep_one(session: &mut Session, id: ScheduleId, window_max: u32, now: Timest
             let snapshot = locked.snapshot(rule);
             let walk = Walk::for_sweep(&snapshot, now, window_max);
             let taken = taken(db, &locked.position, &walk)?;
-            plan(&snapshot, &walk, &taken, live(db, id)?)
+            plan(&snapshot, &walk, &taken, live_for(db, id, snapshot.spec)?)
         }
     };
     write_plan(session, &locked, plan, now)
@@ -101,6 +101,6 @@ pub(crate) fn apply(session: &mut Session, window: &Window) -> Done<Materialised
     let snapshot = locked.snapshot(rule);
     let walk = Walk::for_window(&snapshot, window, now);
     let taken = taken(db, &locked.position, &walk)?;
-    let plan = decide_window(&snapshot, window, &walk, &taken, live(db, window.schedule)?)?;
+    let plan = decide_window(&snapshot, window, &walk, &taken, live_for(db, window.schedule, snapshot.spec)?)?;
     write_plan(session, &locked, plan, now)
 }

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod differential;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod grouping;
 mod kills;
 mod leases;
