@@ -9,7 +9,59 @@
 //!                keeper ──────┴─ lease ─────┘          rescuer, pruner: upkeep
 //! ```
 //! What a task is, when it is retried and which slots are due is decided in `punctual_task`; what is written is the
-//! store's business.
+//! store's business. Why it is built so: `docs/adr/0006-lanes.md`.
+//!
+//! With `#[punctual::service]` the first half of this example is written by the macro:
+//!
+//! ```
+//! use punctual_clock::SystemClock;
+//! use punctual_engine::{
+//!     Durable, DurableMethod, Engine, Failure, HandlerFuture, Handlers, TaskEnd, run_typed,
+//! };
+//! use punctual_task::{MemStore, Policy};
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Charge {
+//!     cents: u64,
+//! }
+//!
+//! impl Durable for Charge {
+//!     const METHOD: &'static str = "Billing/charge";
+//!     const POLICY: Policy = Policy::DEFAULT;
+//!     type Ok = u64;
+//!     type Err = String;
+//!     fn schema_hash() -> u64 {
+//!         1
+//!     }
+//! }
+//!
+//! struct Billing;
+//!
+//! impl Handlers for Billing {
+//!     fn service(&self) -> &'static str {
+//!         "Billing"
+//!     }
+//!     fn methods(&self) -> Vec<DurableMethod> {
+//!         vec![DurableMethod::of::<Charge>()]
+//!     }
+//!     fn run(&self, _: &str, args: bytes::Bytes) -> HandlerFuture {
+//!         let charge = |call: Charge| async move { Ok::<u64, String>(call.cents) };
+//!         run_typed(&args, charge, |error| Failure::new(error.clone()))
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), punctual_engine::Error> {
+//! let store = Arc::new(MemStore::new(Arc::new(SystemClock)));
+//! let engine = Engine::builder(store).serve(Billing).start().await?;
+//! let task = engine.enqueue(Charge { cents: 995 }).key("order 42").attempts(3).await?;
+//! assert_eq!(engine.wait(&task).await?, TaskEnd::Succeeded(995));
+//! assert!(engine.shutdown(Duration::from_secs(5)).await.is_clean());
+//! # Ok(())
+//! # }
+//! ```
 
 mod attempt;
 mod builder;

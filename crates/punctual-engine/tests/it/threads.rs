@@ -28,7 +28,7 @@ async fn threads_and_faults_double_nothing() {
         let handler = on(move |step: Step| {
             ran.add(step.n);
             async move {
-                if step.n % 7 == 0 {
+                if step.n.is_multiple_of(7) {
                     tokio::task::yield_now().await;
                 }
                 Ok(step.n)
