@@ -1,7 +1,7 @@
 //! A quick look at throughput: `probe serve ADDRESS`, then `probe call ADDRESS [add|echo|oneway] [IN_FLIGHT] [SECONDS] [BYTES]`.
 //!
 //! Pin the two to cores of their own (`taskset -c 1 probe serve .. & taskset -c 0 probe call ..`). It prints calls a second and
-//! the client's CPU time per call. For numbers to compare, use `benches/`: this one neither warms up long nor repeats.
+//! the client's CPU time a call. For numbers to compare, use `benches/`: this one neither warms up long nor repeats.
 
 use bytes::Bytes;
 use punctual_clock::{Clock, SystemClock};
@@ -144,31 +144,36 @@ impl Load {
             }));
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let (start, cpu, before) = (SystemClock.now(), cpu_nanos(), done.load(Ordering::Relaxed));
+        let (start, cpu, before) = (SystemClock.now(), cpu_ticks(), done.load(Ordering::Relaxed));
         let turns = channel.stats().turns;
         tokio::time::sleep(Duration::from_secs(self.seconds)).await;
         let calls = done.load(Ordering::Relaxed) - before;
         let seconds = SystemClock.now().since(start).as_secs_f64();
-        let cpu = cpu_nanos() - cpu;
+        let [user, system] = cpu_ticks();
         let turns = channel.stats().turns - turns;
         stop.store(true, Ordering::Relaxed);
         for task in tasks {
             task.await??;
         }
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-        let (calls, cpu, turns) = (calls as f64, cpu as f64, turns as f64);
+        let (calls, turns) = (calls as f64, turns as f64);
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let a_call = |ticks: u64| ticks as f64 * 10_000.0 / calls;
         println!(
-            "{:>10.0} calls/s   {:.3} us CPU a call   {:.1} calls a turn",
+            "{:>10.0} calls/s   {:.3} us user + {:.3} us system a call   {:.1} calls a turn   (total {})",
             calls / seconds,
-            cpu / calls / 1_000.0,
-            calls / turns
+            a_call(user - cpu[0]),
+            a_call(system - cpu[1]),
+            calls / turns,
+            done.load(Ordering::Relaxed)
         );
         Ok(())
     }
 }
 
-/// CPU time of this process, or 0 where the system does not say.
-fn cpu_nanos() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
+/// User and system time of this process in clock ticks of 10 ms; zeros where the system does not say.
+fn cpu_ticks() -> [u64; 2] {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    [11, 12].map(|at| fields.get(at).and_then(|ticks| ticks.parse().ok()).unwrap_or(0))
 }

@@ -53,9 +53,8 @@ const WHOLE: &str = queues::COUNTS;
 const LEASE: Duration = Duration::from_secs(15);
 
 fn session(clock: &Arc<VirtualClock>) -> Session {
-    let mut config = SqliteConfig::default();
-    config.boot = Arc::new(crate::MonotonicBoot::new(clock.clone(), "boot"));
-    config.clock = clock.clone();
+    let boot = Arc::new(crate::MonotonicBoot::new(clock.clone(), "boot"));
+    let config = SqliteConfig { boot, clock: clock.clone(), ..SqliteConfig::default() };
     Session::open(Location::Memory, config).expect("memory opens")
 }
 

@@ -14,9 +14,8 @@ use tempfile::TempDir;
 async fn writer() -> (Writer, TempDir) {
     let dir = TempDir::new().expect("a directory");
     let location = Location::File(dir.path().join("w.db"));
-    let mut config = SqliteConfig::default();
     // However slow the machine is: whatever is queued joins the group.
-    config.group_time = std::time::Duration::from_secs(1);
+    let config = SqliteConfig { group_time: std::time::Duration::from_secs(1), ..SqliteConfig::default() };
     let writer = Writer::start(location, config, Arc::new(Counters::default())).await.expect("opens");
     (writer, dir)
 }

@@ -118,7 +118,8 @@ async fn versions_are_checked() {
 /// A configuration out of its limits is refused by the field's name.
 #[tokio::test]
 async fn limits_of_the_configuration_are_checked() {
-    let wrong: [(&str, fn(&mut SqliteConfig)); 6] = [
+    type Spoil = fn(&mut SqliteConfig);
+    let wrong: [(&str, Spoil); 6] = [
         ("wait", |config| config.wait = Duration::ZERO),
         ("wait", |config| config.wait = Duration::from_secs(3600)),
         ("readers", |config| config.readers = 0),
