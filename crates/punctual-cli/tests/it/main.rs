@@ -7,6 +7,7 @@ mod bad_input;
 mod calls;
 mod crash;
 mod crontabs;
+mod demo;
 mod help;
 mod incompatible;
 mod migrate;
