@@ -2,7 +2,6 @@
 
 use crate::{Instant, Timestamp};
 use std::fmt::Debug;
-use std::sync::OnceLock;
 
 /// A source of both times.
 ///
@@ -19,16 +18,31 @@ pub trait Clock: Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
-static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
+/// Added to every instant, so that none of a process is zero.
+const HEAD_START_NANOS: u64 = 1_000_000_000;
+
+/// The nanoseconds of the monotonic clock. A call asks twice, so the system's own two numbers are taken as they are: the
+/// standard library's instant would have to be subtracted from another one first.
+#[cfg(unix)]
+#[inline]
+fn monotonic_nanos() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Neither is ever negative, and their sum overflows after some five hundred years of uptime.
+    now.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec.cast_unsigned())
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::disallowed_methods, reason = "this crate is the one that asks")]
+fn monotonic_nanos() -> u64 {
+    static ORIGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let now = std::time::Instant::now();
+    let nanos = now.saturating_duration_since(*ORIGIN.get_or_init(|| now)).as_nanos();
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this crate is the one that asks")]
     fn now(&self) -> Instant {
-        let now = std::time::Instant::now();
-        // The origin lies a second before the first read, so that no instant of a process is zero.
-        let origin = *ORIGIN.get_or_init(|| now.checked_sub(std::time::Duration::from_secs(1)).unwrap_or(now));
-        let nanos = now.saturating_duration_since(origin).as_nanos();
-        Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        Instant::from_nanos(monotonic_nanos().saturating_add(HEAD_START_NANOS))
     }
 
     #[expect(clippy::disallowed_methods, reason = "this crate is the one that asks")]

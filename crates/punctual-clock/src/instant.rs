@@ -14,24 +14,29 @@ impl Instant {
 
     /// From nanoseconds since the clock's origin.
     #[must_use]
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Instant(nanos)
     }
 
     /// Nanoseconds since the clock's origin.
     #[must_use]
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
     /// This instant plus `duration`, at most [`Instant::FAR`].
     #[must_use]
-    pub fn after(self, duration: Duration) -> Self {
-        Instant(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    #[inline]
+    pub const fn after(self, duration: Duration) -> Self {
+        let nanos = duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64);
+        Instant(self.0.saturating_add(nanos))
     }
 
     /// How long after `earlier` this is; zero if it is not.
     #[must_use]
+    #[inline]
     pub const fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -83,3 +83,18 @@ impl Prefix {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
+
+/// Fills in the length of a frame that is complete but for `linked` bytes that follow it.
+fn set_len(frame: &mut [u8], linked: usize) {
+    let len = u32::try_from((frame.len() + linked).saturating_sub(HEADER_BYTES)).unwrap_or(u32::MAX);
+    if let Some(hole) = frame.first_chunk_mut::<4>() {
+        *hole = len.to_le_bytes();
+    }
+}
+
+/// Fills in the call of a frame that is complete otherwise.
+pub(crate) fn set_call(frame: &mut [u8], call: CallId) {
+    if let Some(hole) = frame.get_mut(8..HEADER_BYTES) {
+        hole.copy_from_slice(&call.as_u64().to_le_bytes());
+    }
+}

@@ -35,7 +35,7 @@ pub use message::Body;
 pub use outbox::{Outbox, PROGRESS_BYTES_MAX, YIELD_ABOVE_BYTES};
 pub use reader::{Block, Item, Progress, Reader};
 pub use server::{
-    BudgetPolicy, Finished, HandlerPoll, Incoming, Part, Refused, RunKey, ServerCounters, ServerSession, Start,
+    BudgetPolicy, Finished, HandlerPoll, Incoming, Refused, RunKey, ServerCounters, ServerSession, Start,
 };
 pub use turnstile::Ticket;
 

@@ -43,6 +43,10 @@ const READ_BYTES_MAX: usize = 128 * 1024;
 /// How long a closing connection tries to write its last words and waits for the peer to close, too.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// What a peer may still have under way when its connection is closed: about what the sockets hold. One that sends more
+/// does not listen.
+const DRAINED_BYTES_MAX: usize = 1024 * 1024;
+
 /// What a driver asks of the side that it works for.
 pub(crate) trait Role: Send + Sync + 'static {
     type Session: Session;
@@ -108,8 +112,8 @@ enum Phase {
     Flushing(Batch),
     /// Shutting the write side down.
     Shutting,
-    /// Waiting for the peer's end, so that our last words are not lost to a reset.
-    Draining,
+    /// Waiting for the peer's end, so that our last words are not lost to a reset. So many bytes may still come.
+    Draining(usize),
     Over,
 }
 
@@ -445,13 +449,14 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
                 }
                 Phase::Shutting => {
                     let done = ready!(Pin::new(&mut self.link).poll_shutdown(cx));
-                    self.phase = if done.is_ok() { Phase::Draining } else { Phase::Over };
+                    self.phase = if done.is_ok() { Phase::Draining(DRAINED_BYTES_MAX) } else { Phase::Over };
                 }
-                Phase::Draining => {
+                Phase::Draining(left) => {
                     self.block.clear();
                     self.block.reserve(READ_BYTES_MIN);
-                    if !matches!(ready!(poll_read_buf(Pin::new(&mut self.link), cx, &mut self.block)), Ok(1..)) {
-                        self.phase = Phase::Over;
+                    match ready!(poll_read_buf(Pin::new(&mut self.link), cx, &mut self.block)) {
+                        Ok(read @ 1..) if read <= *left => *left -= read,
+                        _ => self.phase = Phase::Over,
                     }
                 }
             }

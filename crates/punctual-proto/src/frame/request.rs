@@ -1,7 +1,7 @@
 //! REQUEST: the head of a call, and its body or the first piece of it.
 
 use crate::codec::Codec;
-use crate::frame::{CallId, Cursor, FrameHeader, FrameRules, Kind, Prefix, Violation};
+use crate::frame::{CallId, Cursor, FrameHeader, FrameRules, HEADER_BYTES, Kind, Prefix, Violation};
 use bytes::BufMut;
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -92,6 +92,37 @@ impl<'a> RequestHead<'a> {
             prefix.put(u32::try_from(self.metadata.len()).unwrap_or(u32::MAX).to_le_bytes());
         }
         prefix
+    }
+
+    /// Begins the frame in an empty buffer, with everything in front of the body and room for what is known later: the
+    /// call's id, the length and, where there is one, the budget. Returns where the body begins.
+    pub fn open_frame(&self, out: &mut Vec<u8>) -> usize {
+        if let (Some(budget), true, None) = (self.budget_micros, self.metadata.is_empty(), self.total) {
+            // What nearly every call looks like, in one piece.
+            let header = FrameHeader { flags: self.flags(), ..FrameHeader::new(Kind::Request, CallId::NONE, 0) };
+            let mut prefix = [0; HEADER_BYTES + 16];
+            let (head, fields) = prefix.split_at_mut(HEADER_BYTES);
+            head.copy_from_slice(&header.encode());
+            let (method, micros) = fields.split_at_mut(8);
+            method.copy_from_slice(&self.method.to_le_bytes());
+            micros.copy_from_slice(&budget.get().to_le_bytes());
+            out.extend_from_slice(&prefix);
+            return out.len();
+        }
+        out.extend_from_slice(self.prefix(CallId::NONE, 0).as_slice());
+        if !self.metadata.is_empty() {
+            out.extend_from_slice(self.metadata);
+        }
+        out.len()
+    }
+
+    /// Ends a frame that [`Self::open_frame`] began and the body was appended to: its length, with `linked` bytes to
+    /// follow, and its budget, which must be there exactly where it was when the frame was begun.
+    pub fn close_frame(frame: &mut [u8], linked: usize, budget_micros: Option<NonZeroU64>) {
+        super::set_len(frame, linked);
+        if let (Some(micros), Some(hole)) = (budget_micros, frame.get_mut(HEADER_BYTES + 8..HEADER_BYTES + 16)) {
+            hole.copy_from_slice(&micros.get().to_le_bytes());
+        }
     }
 
     /// Appends the whole frame, body included.

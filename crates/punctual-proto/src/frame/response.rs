@@ -109,6 +109,28 @@ impl<'a> ResponseHead<'a> {
         prefix
     }
 
+    /// Begins the frame in an empty buffer, with everything in front of the body and room for what is known later: the
+    /// call's id and the length. Returns where the body begins.
+    pub fn open_frame(&self, out: &mut Vec<u8>) -> usize {
+        if self.metadata.is_empty() && self.total.is_none() {
+            // What nearly every answer looks like.
+            let header = FrameHeader { flags: self.flags(), ..FrameHeader::new(Kind::Response, CallId::NONE, 0) };
+            out.extend_from_slice(&header.encode());
+            return out.len();
+        }
+        out.extend_from_slice(self.prefix(CallId::NONE, 0).as_slice());
+        if !self.metadata.is_empty() {
+            out.extend_from_slice(self.metadata);
+        }
+        out.len()
+    }
+
+    /// Ends a frame that [`Self::open_frame`] began and the body was appended to: its length, with `linked` bytes to
+    /// follow.
+    pub fn close_frame(frame: &mut [u8], linked: usize) {
+        super::set_len(frame, linked);
+    }
+
     /// Appends the whole frame, body included.
     pub fn put(&self, call: CallId, out: &mut impl BufMut) {
         out.put_slice(self.prefix(call, self.body.len()).as_slice());

@@ -43,6 +43,7 @@ struct Position {
 
 impl Batch {
     /// Appends bytes by copy.
+    #[inline]
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.buf.extend_from_slice(bytes);
         self.total += bytes.len();

@@ -132,53 +132,46 @@ impl ClientSession {
         fresh: &mut Option<Waker>,
         buffer: &mut Vec<u8>,
     ) -> ReplyPoll {
-        let Some(slot) = self.slots.get_mut(key.slot as usize).filter(|slot| slot.generation == key.generation) else {
-            // Only a key that was polled to its end before can get here.
-            return ReplyPoll::Ready(Reply::Failed(Ending::Closed(Closure::Local)));
-        };
-        match &slot.state {
-            State::Done(_) => {}
-            _ if slot.waker.as_ref().is_some_and(|parked| parked.will_wake(waker)) => return ReplyPoll::Pending,
-            _ => {
-                let Some(new) = fresh.take() else { return ReplyPoll::NeedsWaker };
-                *fresh = slot.waker.replace(new);
-                return ReplyPoll::Pending;
-            }
+        let gone = || ReplyPoll::Ready(Reply::Failed(Ending::Closed(Closure::Local)));
+        // Only a key that was polled to its end before finds another generation.
+        let Some(slot) = self.slots.get_mut(key.at()) else { return gone() };
+        if slot.generation != key.0.generation() {
+            return gone();
         }
-        slot.generation += 1;
-        self.occupied -= 1;
-        self.free.push(key.slot);
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Done(reply) => {
-                if matches!(reply, Reply::Copied(_)) {
-                    std::mem::swap(&mut slot.copied, buffer);
-                }
-                ReplyPoll::Ready(reply)
-            }
-            State::Free | State::Live(_) => ReplyPoll::Ready(Reply::Failed(Ending::Closed(Closure::Local))),
+        if let Some(reply) = slot.take(buffer) {
+            slot.state = State::Free;
+            slot.generation += 1;
+            self.occupied -= 1;
+            self.free.push(key.0.slot());
+            return ReplyPoll::Ready(reply);
         }
+        if slot.waker.as_ref().is_some_and(|parked| parked.will_wake(waker)) {
+            return ReplyPoll::Pending;
+        }
+        let Some(new) = fresh.take() else { return ReplyPoll::NeedsWaker };
+        *fresh = slot.waker.replace(new);
+        ReplyPoll::Pending
     }
 
     /// The caller gives the call up. A live one is cancelled on the server; either way its slot is free at once.
     pub fn abandon(&mut self, key: CallKey, cause: CancelCause, effects: &mut Effects) {
-        let at = key.slot as usize;
-        let Some(slot) = self.slots.get_mut(at).filter(|slot| slot.generation == key.generation) else { return };
+        let Some(slot) = self.slots.get_mut(key.at()).filter(|slot| slot.generation == key.0.generation()) else {
+            return;
+        };
         effects.stale.extend(slot.waker.take());
-        let call = slot.call;
-        let state = std::mem::replace(&mut slot.state, State::Free);
+        effects.garbage.extend(slot.shared.take());
+        slot.other = None;
+        let (call, state) = (slot.call, slot.state);
+        slot.state = State::Free;
         slot.generation += 1;
         self.occupied -= 1;
-        self.free.push(key.slot);
-        match state {
-            State::Live(awaits) => {
-                self.end_live(awaits, effects);
-                match awaits {
-                    Awaits::Answer => self.queries.retain(|(query, _)| *query != call),
-                    Awaits::Reply | Awaits::Emission => self.cancel(call, cause, effects),
-                }
+        self.free.push(key.0.slot());
+        if let State::Live(awaits) = state {
+            self.end_live(awaits, effects);
+            match awaits {
+                Awaits::Answer => self.queries.retain(|(query, _)| *query != call),
+                Awaits::Reply | Awaits::Emission => self.cancel(call, cause, effects),
             }
-            State::Done(Reply::Shared(_, bytes)) => effects.garbage.push(bytes),
-            State::Done(_) | State::Free => {}
         }
     }
 
@@ -193,6 +186,7 @@ impl ClientSession {
     }
 
     /// A live call ends: its reserve goes back, and its place on the server goes to the next in line.
+    #[inline]
     fn end_live(&mut self, awaits: Awaits, effects: &mut Effects) {
         self.live -= 1;
         if awaits == Awaits::Reply {
@@ -204,14 +198,14 @@ impl ClientSession {
     }
 
     fn running_max(&self) -> usize {
-        usize::try_from(self.limits.running_calls_max).unwrap_or(usize::MAX)
+        self.limits.running_calls_max as usize
     }
 
     /// Ends a live call with anything but a response.
     fn fail(&mut self, at: usize, ending: Ending, effects: &mut Effects) {
         let Some(slot) = self.slots.get_mut(at) else { return };
         let State::Live(awaits) = slot.state else { return };
-        slot.state = State::Done(Reply::Failed(ending));
+        slot.end(Reply::Failed(ending));
         effects.wakers.extend(slot.waker.take());
         let call = slot.call;
         if awaits == Awaits::Answer {
@@ -272,8 +266,8 @@ impl Session for ClientSession {
             let call = CallId::from_u64(mark);
             let at = call.slot() as usize;
             let Some(slot) = self.slots.get_mut(at) else { continue };
-            if slot.generation == call.generation() && matches!(slot.state, State::Live(Awaits::Emission)) {
-                slot.state = State::Done(Reply::Emitted);
+            if slot.generation == call.generation() && slot.state == State::Live(Awaits::Emission) {
+                slot.state = State::Emitted;
                 effects.wakers.extend(slot.waker.take());
                 self.end_live(Awaits::Emission, effects);
             }
@@ -289,8 +283,7 @@ impl Session for ClientSession {
         self.deadlines.scan(now, &mut due);
         for at in due.drain(..) {
             let Some(slot) = self.slots.get(at) else { continue };
-            let (State::Live(awaits), call) = (&slot.state, slot.call) else { continue };
-            let awaits = *awaits;
+            let (State::Live(awaits), call) = (slot.state, slot.call) else { continue };
             self.fail(at, Ending::Deadline, effects);
             if awaits != Awaits::Answer {
                 self.cancel(call, CancelCause::Deadline, effects);

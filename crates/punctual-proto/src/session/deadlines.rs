@@ -33,6 +33,7 @@ impl Deadlines {
         self.at.push(Instant::FAR);
     }
 
+    #[inline]
     pub(crate) fn set(&mut self, slot: usize, deadline: Instant) {
         if let Some(at) = self.at.get_mut(slot) {
             *at = deadline;
@@ -44,21 +45,25 @@ impl Deadlines {
     }
 
     /// Whether the driver's timer must be set anew since this was last asked.
+    #[inline]
     pub(crate) fn take_moved_ahead(&mut self) -> bool {
         std::mem::take(&mut self.moved_ahead)
     }
 
     /// Whether the deadline of `slot` has passed.
+    #[inline]
     pub(crate) fn has_passed(&self, slot: usize, now: Instant) -> bool {
         self.at.get(slot).is_some_and(|at| *at <= now)
     }
 
     /// The deadline of `slot`.
+    #[inline]
     pub(crate) fn get(&self, slot: usize) -> Instant {
         self.at.get(slot).copied().unwrap_or(Instant::FAR)
     }
 
     /// When to look next.
+    #[inline]
     pub(crate) fn due_at(&self) -> Instant {
         if self.earliest == Instant::FAR { Instant::FAR } else { self.earliest.max(self.rest_until) }
     }

@@ -1,12 +1,18 @@
 //! A message on its way out: the fields in front of its body, and the body, copied or linked.
 
-use crate::frame::{CallId, DescribeHead, Prefix, RequestHead, ResponseHead};
-use bytes::Bytes;
+use crate::frame::{CallId, DescribeHead, Prefix, RequestHead, ResponseHead, set_call};
+use bytes::{Bytes, BytesMut};
 
-/// The body of an outgoing message. One of the two parts is empty.
+/// The body of an outgoing message, or the whole frame of one that fits a frame.
 #[derive(Debug, Default)]
 pub struct Body<'a> {
+    /// A frame that is complete but for its call, up to what follows it.
+    frame: &'a mut [u8],
+    /// Where in the frame the body begins.
+    body_at: usize,
+    /// What is copied behind the frame, or as the body.
     copied: &'a [u8],
+    /// What is linked behind that.
     linked: Bytes,
 }
 
@@ -14,19 +20,28 @@ impl<'a> Body<'a> {
     /// A body that is copied into the batch. Bodies over one frame must be [`Body::shared`].
     #[must_use]
     pub fn copied(bytes: &'a [u8]) -> Self {
-        Body { copied: bytes, linked: Bytes::new() }
+        Body { copied: bytes, ..Body::default() }
     }
 
     /// A body that is linked, or copied where it is so short that a copy is cheaper.
     #[must_use]
     pub fn shared(bytes: Bytes) -> Self {
-        Body { copied: &[], linked: bytes }
+        Body { linked: bytes, ..Body::default() }
+    }
+
+    /// A frame that was closed with the length of what follows it: the rest of the body, copied or linked. The message's
+    /// head must be the one that the frame was opened with.
+    #[must_use]
+    #[inline]
+    pub fn framed(frame: &'a mut [u8], body_at: usize, copied: &'a [u8], linked: Bytes) -> Self {
+        Body { frame, body_at, copied, linked }
     }
 
     /// Its bytes.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
-        self.copied.len() + self.linked.len()
+        self.frame.len() - self.body_at.min(self.frame.len()) + self.copied.len() + self.linked.len()
     }
 
     /// Whether there is none.
@@ -35,21 +50,47 @@ impl<'a> Body<'a> {
         self.len() == 0
     }
 
-    /// The bytes to keep: shared if they were, else copied.
+    /// The bytes to keep: shared if they all were, else copied.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
-        if self.copied.is_empty() { self.linked } else { Bytes::copy_from_slice(self.copied) }
+        let framed = self.frame.get(self.body_at..).unwrap_or_default();
+        if framed.is_empty() && self.copied.is_empty() {
+            return self.linked;
+        }
+        let mut all = BytesMut::with_capacity(framed.len() + self.copied.len() + self.linked.len());
+        all.extend_from_slice(framed);
+        all.extend_from_slice(self.copied);
+        all.extend_from_slice(&self.linked);
+        all.freeze()
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
         if self.copied.is_empty() { &self.linked } else { self.copied }
     }
 
+    /// The frame, ready to be sent for `call`, and what is copied behind it.
+    #[inline]
+    pub(crate) fn frame_for(&mut self, call: CallId) -> Option<(&[u8], &[u8])> {
+        if self.frame.is_empty() {
+            return None;
+        }
+        set_call(self.frame, call);
+        Some((self.frame, self.copied))
+    }
+
+    /// The bytes of the whole frame, where it is one.
+    #[inline]
+    pub(crate) fn framed_len(&self) -> Option<usize> {
+        (!self.frame.is_empty()).then(|| self.frame.len() + self.copied.len() + self.linked.len())
+    }
+
     /// The linked part, which is gone afterwards.
+    #[inline]
     pub(crate) fn take_linked(&mut self) -> Bytes {
         std::mem::take(&mut self.linked)
     }
 
+    #[inline]
     pub(crate) fn is_linked(&self) -> bool {
         !self.linked.is_empty()
     }

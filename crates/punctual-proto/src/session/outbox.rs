@@ -106,6 +106,7 @@ impl Outbox {
 
     /// Bytes appended and not yet written.
     #[must_use]
+    #[inline]
     pub fn queued_bytes(&self) -> usize {
         usize::try_from(self.appended - self.written).unwrap_or(usize::MAX) + self.bulk.bytes()
     }
@@ -134,19 +135,36 @@ impl Outbox {
         self.bulk.has_room(body_bytes, self.assembly_bytes_max)
     }
 
-    /// Whether a message with this head and body does not fit one frame.
-    pub(crate) fn is_bulk(&self, head_bytes: usize, body_bytes: usize) -> bool {
-        head_bytes + body_bytes > PAYLOAD_BYTES_MAX as usize
+    /// Whether a message does not fit one frame.
+    #[inline]
+    pub(crate) fn is_bulk<H: MessageHead>(&self, head: &H, body: &Body<'_>) -> bool {
+        body.framed_len().is_none() && head.head_bytes() + body.len() > PAYLOAD_BYTES_MAX as usize
     }
 
     /// Appends a message, the rest of a big one to the ring. `mark` is told when its last byte was written.
+    #[inline]
     pub(crate) fn push_message<H: MessageHead>(
         &mut self,
         call: CallId,
-        mut head: H,
+        head: H,
         body: &mut Body<'_>,
         mark: Option<u64>,
     ) {
+        let Some((frame, copied)) = body.frame_for(call) else { return self.push_parts(call, head, body, mark) };
+        self.put(frame);
+        if !copied.is_empty() {
+            self.put(copied);
+        }
+        if body.is_linked() {
+            self.link(body.take_linked());
+        }
+        if let Some(mark) = mark {
+            self.marks.push_back((self.appended, mark));
+        }
+    }
+
+    /// As [`Outbox::push_message`], from a head and a body.
+    fn push_parts<H: MessageHead>(&mut self, call: CallId, mut head: H, body: &mut Body<'_>, mark: Option<u64>) {
         let len = body.len();
         let mut room = (PAYLOAD_BYTES_MAX as usize).saturating_sub(head.head_bytes());
         if len <= room {
@@ -175,6 +193,7 @@ impl Outbox {
         self.bulk.push(call, rest, len, mark);
     }
 
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.open.put(bytes);
         self.appended += bytes.len() as u64;
@@ -308,6 +327,7 @@ impl Outbox {
 
     /// Takes the parked driver's waker after output was appended: whoever appends first wakes it, outside of the lock.
     #[must_use]
+    #[inline]
     pub fn take_driver(&mut self) -> Option<Waker> {
         if self.stalled { None } else { self.driver.take() }
     }
@@ -336,7 +356,13 @@ impl Outbox {
 }
 
 /// The bytes that a message takes in the queue, headers included.
-pub(crate) fn queued_size(head_bytes: usize, body_bytes: usize) -> usize {
+fn queued_size(head_bytes: usize, body_bytes: usize) -> usize {
     let pieces = body_bytes / PAYLOAD_BYTES_MAX as usize + 1;
     head_bytes + body_bytes + pieces * HEADER_BYTES
+}
+
+/// The same for a message whose frame may be built already.
+#[inline]
+pub(crate) fn message_size<H: MessageHead>(head: &H, body: &Body<'_>) -> usize {
+    body.framed_len().unwrap_or_else(|| queued_size(head.head_bytes(), body.len()))
 }

@@ -12,7 +12,7 @@
 mod inbound;
 mod run;
 
-pub use inbound::{Incoming, Part, Refused, Start};
+pub use inbound::{Incoming, Refused, Start};
 pub use run::RunKey;
 
 use crate::codec::Codec;
@@ -26,7 +26,7 @@ use crate::session::closure::Closure;
 use crate::session::deadlines::Deadlines;
 use crate::session::effects::Effects;
 use crate::session::message::Body;
-use crate::session::outbox::{Outbox, queued_size};
+use crate::session::outbox::{Outbox, message_size};
 use crate::session::reader::Item;
 use crate::session::{Session, Turn};
 use crate::status::Status;
@@ -211,7 +211,7 @@ impl ServerSession {
     }
 
     fn running_max(&self) -> usize {
-        usize::try_from(self.limits.running_calls_max).unwrap_or(usize::MAX)
+        self.limits.running_calls_max as usize
     }
 
     /// Queues the result of a call and frees its place; a result that nobody waits for is only counted. Where there is no
@@ -229,9 +229,8 @@ impl ServerSession {
         };
         let mut driver = None;
         if run.state == State::Live && key.call.is_pending() {
-            let bytes = queued_size(head.head_bytes(), body.len());
-            let fits = self.out.fits(bytes, 0);
-            if !fits || self.out.is_bulk(head.head_bytes(), body.len()) && !self.out.bulk_fits(body.len()) {
+            let fits = self.out.fits(message_size(&head, body), 0);
+            if !fits || self.out.is_bulk(&head, body) && !self.out.bulk_fits(body.len()) {
                 if let Some(new) = waker.take() {
                     // What is waited for is what was missing: a ring that is full may go with a queue that has room.
                     *waker = self.park(key, fits, new);
@@ -252,6 +251,7 @@ impl ServerSession {
 
     /// The driver's waker, where it waits for a handler to end.
     #[must_use]
+    #[inline]
     pub fn driver_after_release(&mut self) -> Option<Waker> {
         // With the last handler's end the connection gives its permits back, and a stop goes on.
         let waits = self.paused || self.occupied == 0 && (self.permits > 0 || self.accept_max != u64::MAX);
@@ -259,6 +259,7 @@ impl ServerSession {
     }
 
     /// Frees the place of a call whose handler is gone. What it had parked is returned.
+    #[inline]
     pub fn release(&mut self, key: RunKey) -> [Option<Waker>; 2] {
         let Some(run) = self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call) else {
             return [None, None];
@@ -276,7 +277,9 @@ impl ServerSession {
             self.oneways -= 1;
         }
         run.state = State::Free;
-        run.watchers.clear();
+        if !run.watchers.is_empty() {
+            run.watchers.clear();
+        }
         let mut stale = [run.waker.take(), None];
         if std::mem::take(&mut run.waits_for_room) {
             stale[1] = self.out.leave_room(u64::from(key.at));
@@ -429,7 +432,7 @@ impl ServerSession {
             return true;
         }
         let head = DescribeHead::Reply { failed, total: None, body: &[] };
-        let fits = self.out.fits(queued_size(4, body.len()), 0) && self.out.bulk_fits(body.len());
+        let fits = self.out.fits(message_size(&head, body), 0) && self.out.bulk_fits(body.len());
         if fits {
             self.out.push_message(call, head, body, None);
         }

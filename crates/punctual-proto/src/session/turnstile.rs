@@ -18,6 +18,7 @@ pub(crate) struct Turnstile {
 
 impl Turnstile {
     /// Whether somebody waits or holds an unused permit, so that a newcomer would overtake.
+    #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || !self.granted.is_empty()
     }

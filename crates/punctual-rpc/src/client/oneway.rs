@@ -69,8 +69,8 @@ impl<A> Unpin for OneWay<A> {}
 
 impl<A: Args + Serialize + Send + 'static> OneWay<A> {
     fn first_poll(&mut self, args: A, cx: &mut Context<'_>) -> Result<State<A>, Status> {
-        if let Some(error) = self.options.invalid.take() {
-            return Err(Status::invalid_argument(error.to_string()));
+        if let Some(status) = self.options.invalid() {
+            return Err(status);
         }
         let deadline = deadline_of(&self.channel, &self.callee, &self.options)?;
         let mut refused = None;

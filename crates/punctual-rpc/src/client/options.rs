@@ -2,24 +2,56 @@
 
 use punctual_clock::Instant;
 use punctual_context::{Context, Metadata, MetadataError};
+use punctual_proto::status::Status;
 use std::time::Duration;
 
 /// The options of one call, for calls that are not made through a generated method.
-#[derive(Debug, Clone, Default)]
+///
+/// Small, since every call carries one: what few calls have lies in a box.
+#[derive(Debug, Clone)]
 pub struct CallOptions {
     pub(crate) timeout: Option<Duration>,
-    pub(crate) deadline: Option<Instant>,
-    pub(crate) inherited: Option<Instant>,
-    pub(crate) metadata: Metadata,
+    /// [`Instant::FAR`] for none, as the next one.
+    pub(crate) deadline: Instant,
+    pub(crate) inherited: Instant,
     pub(crate) wait_for_ready: bool,
-    pub(crate) invalid: Option<Box<MetadataError>>,
+    extra: Option<Box<Extra>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Extra {
+    metadata: Metadata,
+    invalid: Option<MetadataError>,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        CallOptions {
+            timeout: None,
+            deadline: Instant::FAR,
+            inherited: Instant::FAR,
+            wait_for_ready: false,
+            extra: None,
+        }
+    }
 }
 
 impl CallOptions {
     /// No options but the deadline that is inherited from the handler that this code runs in.
     #[must_use]
     pub fn new() -> Self {
-        CallOptions { inherited: Context::current_deadline(), ..Self::default() }
+        CallOptions { inherited: Context::current_deadline().unwrap_or(Instant::FAR), ..Self::default() }
+    }
+
+    /// The encoded metadata.
+    pub(crate) fn encoded_metadata(&self) -> &[u8] {
+        self.extra.as_ref().map_or(&[], |extra| extra.metadata.as_encoded())
+    }
+
+    /// Why the call can never be made.
+    pub(crate) fn invalid(&self) -> Option<Status> {
+        let error = self.extra.as_ref()?.invalid.as_ref()?;
+        Some(Status::invalid_argument(error.to_string()))
     }
 
     /// Ends the call this long after its first poll. A timeout of the method or the channel is replaced; an inherited
@@ -34,15 +66,16 @@ impl CallOptions {
     /// channel says; of the two the earlier one counts.
     #[must_use]
     pub fn deadline(mut self, deadline: Instant) -> Self {
-        self.deadline = Some(deadline);
+        self.deadline = deadline;
         self
     }
 
     /// Sends this entry along.
     #[must_use]
     pub fn metadata(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
-        if let Err(error) = self.metadata.append(name, value) {
-            self.invalid.get_or_insert(Box::new(error));
+        let extra = self.extra.get_or_insert_default();
+        if let Err(error) = extra.metadata.append(name, value) {
+            extra.invalid.get_or_insert(error);
         }
         self
     }
@@ -57,7 +90,7 @@ impl CallOptions {
     /// Does not inherit the deadline of the handler that this code runs in.
     #[must_use]
     pub fn no_inherit(mut self) -> Self {
-        self.inherited = None;
+        self.inherited = Instant::FAR;
         self
     }
 }
@@ -75,7 +108,7 @@ macro_rules! call_options {
         /// Ends the call at this instant of the channel's clock. As a timeout it replaces what the method or the channel
         /// says; of the two the earlier one counts.
         pub fn deadline(mut self, deadline: punctual_clock::Instant) -> Self {
-            self.options.deadline = Some(deadline);
+            self.options.deadline = deadline;
             self
         }
 
@@ -94,7 +127,7 @@ macro_rules! call_options {
 
         /// Does not inherit the deadline of the handler that this call is made in.
         pub fn no_inherit(mut self) -> Self {
-            self.options.inherited = None;
+            self.options.inherited = punctual_clock::Instant::FAR;
             self
         }
     };

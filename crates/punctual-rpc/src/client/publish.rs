@@ -9,11 +9,12 @@ use bytes::Bytes;
 use punctual_clock::{Clock, Instant};
 use punctual_proto::codec::{self, Args, Codec};
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor, Shape};
-use punctual_proto::frame::RequestHead;
+use punctual_proto::frame::{PAYLOAD_BYTES_MAX, RequestHead};
 use punctual_proto::session::{Body, CallKey, LINK_BYTES_MIN, Opening, Refusal, Ticket};
 use punctual_proto::status::Status;
 use serde::Serialize;
 use std::future::poll_fn;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -34,6 +35,15 @@ pub(crate) struct Callee {
 impl Callee {
     pub(crate) fn of(service: &'static ServiceDescriptor, method: &'static MethodDescriptor) -> Self {
         Callee { service: Some(service), method, id: method.id, json: false, oneway: method.shape == Shape::OneWay }
+    }
+
+    /// How its arguments are encoded on a connection, where they are not raw bytes.
+    fn codec(&self, connection: &Connection) -> Codec {
+        match self.service {
+            _ if self.json => Codec::Json,
+            Some(service) => connection.codec(service, self.method),
+            None => Codec::Named,
+        }
     }
 }
 
@@ -66,21 +76,20 @@ pub(crate) enum Unpublished {
 
 /// The deadline of a call whose first poll is at `now`.
 pub(crate) fn deadline_of(channel: &Channel, callee: &Callee, options: &CallOptions) -> Result<Instant, Status> {
-    // Only a unary call has the channel's default: the others may rightly last for ever.
-    let default = if callee.oneway { None } else { channel.config().default_timeout };
-    // What the call says for itself replaces the method's and the channel's, also where it is longer.
-    let own = match options.deadline {
-        Some(_) => options.timeout,
-        None => options.timeout.or(callee.method.timeout).or(default),
+    let fixed = options.deadline.min(options.inherited);
+    let own = match options.timeout {
+        Some(own) => Some(own),
+        // What the call says for itself replaces the method's and the channel's, also where it is longer.
+        None if options.deadline != Instant::FAR => None,
+        // Only a unary call has the channel's default: the others may rightly last for ever.
+        None if callee.oneway => callee.method.timeout,
+        None => callee.method.timeout.or(channel.config().default_timeout),
     };
-    if own.is_none() && options.deadline.is_none() && options.inherited.is_none() {
+    if own.is_none() && fixed == Instant::FAR {
         return Ok(Instant::FAR);
     }
     let now = channel.clock().now();
-    let mut deadline = own.map_or(Instant::FAR, |own| now.after(own));
-    for other in [options.deadline, options.inherited].into_iter().flatten() {
-        deadline = deadline.min(other);
-    }
+    let deadline = own.map_or(fixed, |own| fixed.min(now.after(own)));
     if now >= deadline { Err(elapsed()) } else { Ok(deadline) }
 }
 
@@ -97,23 +106,46 @@ pub(crate) fn publish<A: Args + Serialize>(
 ) -> Result<Published, Unpublished> {
     let Request { clock, callee, args, options, deadline } = *request;
     with_scratch(|buffer| {
-        let (codec, mut body) = encode(connection, callee, args, buffer).map_err(Unpublished::Status)?;
-        let metadata = options.metadata.as_encoded();
-        check_sizes(connection, body.len(), metadata.len()).map_err(Unpublished::Status)?;
+        let metadata = options.encoded_metadata();
+        let timed = deadline != Instant::FAR;
+        let raw = args.raw();
         let mut head = RequestHead {
             method: callee.id,
-            budget_micros: None,
+            // The frame keeps room for the budget, which is known when everything else is done.
+            budget_micros: timed.then_some(NonZeroU64::MIN),
             oneway: callee.oneway,
-            codec,
+            codec: match raw {
+                Some(_) if !callee.json => Codec::Raw,
+                _ => callee.codec(connection),
+            },
             metadata,
             total: None,
             body: &[],
         };
+        let body_at = head.open_frame(buffer);
+        if raw.is_none() {
+            codec::encode(head.codec, args, buffer).map_err(|error| Unpublished::Status(error.into_encode_status()))?;
+        }
+        let encoded = buffer.len() - body_at;
+        let len = encoded + raw.map_or(0, Bytes::len);
+        check_sizes(connection, len, metadata.len()).map_err(Unpublished::Status)?;
         let mut now = Instant::from_nanos(0);
-        if deadline != Instant::FAR {
+        if timed {
             now = clock.now();
             head.budget_micros = RequestHead::budget(deadline.since(now));
-        } else if callee.oneway {
+        }
+        let mut body = if encoded >= HAND_OVER_BYTES || head.head_bytes() + len > PAYLOAD_BYTES_MAX as usize {
+            Body::shared(raw.map_or_else(|| hand_over(buffer, body_at), Bytes::clone))
+        } else {
+            let (copied, linked) = match raw {
+                None => (&[][..], Bytes::new()),
+                Some(raw) if raw.len() < LINK_BYTES_MIN => (&raw[..], Bytes::new()),
+                Some(raw) => (&[][..], raw.clone()),
+            };
+            RequestHead::close_frame(buffer, copied.len() + linked.len(), head.budget_micros);
+            Body::framed(buffer, body_at, copied, linked)
+        };
+        if callee.oneway && !timed {
             let sent = connection.session().send_oneway(head, &mut body).map_err(Unpublished::Gate)?;
             let (driver, give_way) = sent;
             if let Some(driver) = driver {
@@ -139,26 +171,9 @@ pub(crate) fn publish<A: Args + Serialize>(
     })
 }
 
-fn encode<'a, A: Args + Serialize>(
-    connection: &Connection,
-    callee: &Callee,
-    args: &A,
-    buffer: &'a mut Vec<u8>,
-) -> Result<(Codec, Body<'a>), Status> {
-    let codec = match callee.service {
-        _ if callee.json => Codec::Json,
-        Some(service) => connection.codec(service, callee.method),
-        None => Codec::Named,
-    };
-    if let Some(raw) = args.raw() {
-        let codec = if callee.json { codec } else { Codec::Raw };
-        return Ok((codec, Body::shared(raw.clone())));
-    }
-    codec::encode(codec, args, buffer).map_err(codec::CodecError::into_encode_status)?;
-    if buffer.len() >= HAND_OVER_BYTES {
-        return Ok((codec, Body::shared(Bytes::from(std::mem::take(buffer)))));
-    }
-    Ok((codec, Body::copied(buffer)))
+/// The body that was encoded behind `body_at`, without a copy.
+fn hand_over(buffer: &mut Vec<u8>, body_at: usize) -> Bytes {
+    Bytes::from(std::mem::take(buffer)).split_off(body_at)
 }
 
 fn check_sizes(connection: &Connection, body: usize, metadata: usize) -> Result<(), Status> {

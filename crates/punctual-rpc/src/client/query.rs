@@ -33,8 +33,8 @@ impl Channel {
         args: Bytes,
         options: CallOptions,
     ) -> Result<Bytes, CallError<Bytes>> {
-        if let Some(error) = &options.invalid {
-            return Err(Status::invalid_argument(error.to_string()).into());
+        if let Some(status) = options.invalid() {
+            return Err(status.into());
         }
         let callee = Callee { service: None, method: &ANY, id: method_id(full_name), json: true, oneway: false };
         let deadline = deadline_of(self, &callee, &options)?;
@@ -50,8 +50,8 @@ impl Channel {
     /// # Errors
     /// Why it was not sent.
     pub async fn send_json(&self, full_name: &str, args: Bytes, options: CallOptions) -> Result<(), Status> {
-        if let Some(error) = &options.invalid {
-            return Err(Status::invalid_argument(error.to_string()));
+        if let Some(status) = options.invalid() {
+            return Err(status);
         }
         let callee = Callee { service: None, method: &ANY, id: method_id(full_name), json: true, oneway: true };
         let deadline = deadline_of(self, &callee, &options)?;

@@ -39,7 +39,8 @@ use std::task::{Context, Poll, ready};
 #[must_use = "a call is made when it is awaited"]
 pub struct Unary<A, T, E> {
     channel: Channel,
-    callee: Callee,
+    service: &'static ServiceDescriptor,
+    method: &'static MethodDescriptor,
     options: CallOptions,
     state: State<A>,
     result: PhantomData<fn() -> (T, E)>,
@@ -61,8 +62,7 @@ impl<A, T, E> Unary<A, T, E> {
         args: A,
         options: CallOptions,
     ) -> Self {
-        let callee = Callee::of(service, method);
-        Unary { channel, callee, options, state: State::New(args), result: PhantomData }
+        Unary { channel, service, method, options, state: State::New(args), result: PhantomData }
     }
 
     call_options!();
@@ -73,14 +73,15 @@ impl<A, T, E> Unpin for Unary<A, T, E> {}
 
 impl<A: Args + Serialize + Send + 'static, T, E> Unary<A, T, E> {
     fn first_poll(&mut self, args: A, cx: &mut Context<'_>) -> Result<State<A>, Status> {
-        if let Some(error) = self.options.invalid.take() {
-            return Err(Status::invalid_argument(error.to_string()));
+        if let Some(status) = self.options.invalid() {
+            return Err(status);
         }
-        let deadline = deadline_of(&self.channel, &self.callee, &self.options)?;
+        let callee = Callee::of(self.service, self.method);
+        let deadline = deadline_of(&self.channel, &callee, &self.options)?;
         let mut refused = None;
         if let Some(connection) = self.channel.current() {
-            let (clock, callee, options) = (self.channel.clock(), &self.callee, &self.options);
-            let request = Request { clock, callee, args: &args, options, deadline };
+            let (clock, options) = (self.channel.clock(), &self.options);
+            let request = Request { clock, callee: &callee, args: &args, options, deadline };
             match publish(&request, &connection, None, cx.waker()) {
                 Ok(Published::Live(key)) => return Ok(State::Live(LiveCall::new(connection, key))),
                 Ok(Published::Sent(_)) => return Err(Status::internal("a unary method with a one-way shape")),
@@ -92,7 +93,7 @@ impl<A: Args + Serialize + Send + 'static, T, E> Unary<A, T, E> {
             }
         }
         let options = std::mem::take(&mut self.options);
-        let slow = publish_slowly(self.channel.clone(), self.callee, args, options, deadline, refused);
+        let slow = publish_slowly(self.channel.clone(), callee, args, options, deadline, refused);
         Ok(State::Waiting(Box::pin(slow)))
     }
 }
@@ -112,7 +113,7 @@ where
                 State::Live(live) => {
                     let result = ready!(live.poll(cx, read_result));
                     this.state = State::Done;
-                    let method = this.callee.method;
+                    let method = this.method;
                     return Poll::Ready(result.map_err(|error| name_method(error, method.id, method.full_name)));
                 }
                 State::New(_) => {
@@ -149,6 +150,6 @@ where
 
 impl<A, T, E> fmt::Debug for Unary<A, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unary").field("method", &self.callee.method.full_name).finish_non_exhaustive()
+        f.debug_struct("Unary").field("method", &self.method.full_name).finish_non_exhaustive()
     }
 }

@@ -1,13 +1,13 @@
 //! The task of one call: the handler, then its answer.
 
 use crate::scratch::with_scratch;
-use crate::server::inbound::Failure;
+use crate::server::inbound::{Ended, Failure};
 use crate::server::place::Place;
 use bytes::Bytes;
 use pin_project_lite::pin_project;
 use punctual_proto::codec::{self, Codec, CodecError};
 use punctual_proto::contract::MethodDescriptor;
-use punctual_proto::frame::Outcome;
+use punctual_proto::frame::{Outcome, ResponseHead};
 use punctual_proto::session::Body;
 use punctual_proto::status::Status;
 use serde::Serialize;
@@ -46,7 +46,7 @@ impl<Fut, T, E> Answer<Fut, T, E> {
 
 impl<Fut, T, E> Future for Answer<Fut, T, E>
 where
-    Fut: Future<Output = Result<T, Failure<E>>>,
+    Fut: Future<Output: Ended<Ok = T, Err = E>>,
     T: Serialize + 'static,
     E: Serialize + 'static,
 {
@@ -57,7 +57,7 @@ where
         if let Some(handler) = this.handler.as_mut().as_pin_mut() {
             let polled = catch_unwind(AssertUnwindSafe(|| handler.poll(cx)));
             let result = match polled {
-                Ok(Poll::Ready(result)) => result,
+                Ok(Poll::Ready(output)) => output.ended(),
                 Ok(Poll::Pending) => {
                     if let Some(place) = this.place.as_ref() {
                         ready!(place.poll_over(cx));
@@ -120,7 +120,8 @@ where
     }
 }
 
-/// Encodes a result. What cannot be encoded, or is too long, becomes a status: that call fails alone.
+/// Encodes a result as a frame, or as a body where it is linked. What cannot be encoded, or is too long, becomes a status:
+/// that call fails alone.
 fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
     result: Result<T, Failure<E>>,
     request: Codec,
@@ -135,47 +136,55 @@ fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
         Codec::Compact if method.reply_self_describing => Codec::Named,
         other => other,
     };
+    let too_long = |len: usize| {
+        let text = format!(
+            "the reply of {} has {len} bytes; message_bytes_max of this connection is {bytes_max}",
+            method.full_name
+        );
+        Status::resource_exhausted(text).with_limit("message_bytes_max", bytes_max as u64)
+    };
     let encoded = match result {
         Ok(value) => {
             let mut value = Some(value);
             let raw = (&mut value as &mut dyn Any).downcast_mut::<Option<Bytes>>().filter(|_| codec != Codec::Json);
-            match (raw.and_then(Option::take), value) {
-                (Some(bytes), _) => Ok((Outcome::Ok, Codec::Raw, Some(bytes))),
-                (None, Some(value)) => put(codec, &value, buffer).map(|()| (Outcome::Ok, codec, None)),
+            match (raw.and_then(Option::take), &value) {
+                (Some(bytes), _) if bytes.len() > bytes_max => Err(too_long(bytes.len())),
+                (Some(bytes), _) => return (Outcome::Ok, Codec::Raw, Body::shared(bytes)),
+                (None, Some(value)) => put(Outcome::Ok, codec, value, buffer),
                 (None, None) => Err(Status::unmapped()),
             }
         }
         Err(Failure::App(error)) => match (&error as &dyn Any).downcast_ref::<Status>() {
             Some(status) => Err(status.clone()),
-            None => put(codec, &error, buffer).map(|()| (Outcome::App, codec, None)),
+            None => put(Outcome::App, codec, &error, buffer),
         },
         Err(Failure::Status(status)) => Err(status),
     };
-    let encoded = encoded.and_then(|(outcome, codec, bytes)| {
-        let len = bytes.as_ref().map_or(buffer.len(), Bytes::len);
-        if len <= bytes_max {
-            return Ok((outcome, codec, bytes));
+    let status = match encoded {
+        Ok((_, body_at)) if buffer.len() - body_at > bytes_max => too_long(buffer.len() - body_at),
+        Ok((outcome, body_at)) if buffer.len() >= HAND_OVER_BYTES => {
+            return (outcome, codec, Body::shared(Bytes::from(std::mem::take(buffer)).split_off(body_at)));
         }
-        let text = format!(
-            "the reply of {} has {len} bytes; message_bytes_max of this connection is {bytes_max}",
-            method.full_name
-        );
-        Err(Status::resource_exhausted(text).with_limit("message_bytes_max", bytes_max as u64))
-    });
-    match encoded {
-        Ok((outcome, codec, Some(bytes))) => (outcome, codec, Body::shared(bytes)),
-        Ok((outcome, codec, None)) if buffer.len() >= HAND_OVER_BYTES => {
-            (outcome, codec, Body::shared(Bytes::from(std::mem::take(buffer))))
+        Ok((outcome, body_at)) => {
+            ResponseHead::close_frame(buffer, 0);
+            return (outcome, codec, Body::framed(buffer, body_at, &[], Bytes::new()));
         }
-        Ok((outcome, codec, None)) => (outcome, codec, Body::copied(buffer)),
-        Err(status) => {
-            buffer.clear();
-            status.fitted(bytes_max).encode(buffer);
-            (Outcome::Status, Codec::Compact, Body::copied(buffer))
-        }
-    }
+        Err(status) => status,
+    };
+    buffer.clear();
+    status.fitted(bytes_max).encode(buffer);
+    (Outcome::Status, Codec::Compact, Body::copied(buffer))
 }
 
-fn put<T: Serialize>(codec: Codec, value: &T, buffer: &mut Vec<u8>) -> Result<(), Status> {
-    codec::encode(codec, value, buffer).map_err(CodecError::into_encode_status)
+fn put<T: Serialize>(
+    outcome: Outcome,
+    codec: Codec,
+    value: &T,
+    buffer: &mut Vec<u8>,
+) -> Result<(Outcome, usize), Status> {
+    buffer.clear();
+    let head = ResponseHead { outcome, codec, metadata: &[], total: None, body: &[] };
+    let body_at = head.open_frame(buffer);
+    codec::encode(codec, value, buffer).map_err(CodecError::into_encode_status)?;
+    Ok((outcome, body_at))
 }

@@ -12,7 +12,7 @@ use punctual_proto::frame::{CallId, Direction, HealthFrame};
 use punctual_proto::handshake::Agreement;
 use punctual_proto::limits::Limits;
 use punctual_proto::session::{
-    Block, Body, Closure, Effects, Incoming, Item, Part, Refused, RunKey, ServerSession, Session, Start,
+    Block, Body, Closure, Effects, Incoming, Item, Refused, RunKey, ServerSession, Session, Start,
 };
 use punctual_proto::status::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,17 +84,20 @@ impl Connection {
     }
 
     fn start(self: &Arc<Self>, start: Start, block: Block<'_>) {
-        let Start { key, method: id, codec, deadline, metadata, body } = start;
+        let Start { key, method: id, codec, deadline, metadata, body, whole } = start;
+        let place = Place::new(Arc::clone(self), key);
         let Some(method) = self.shared.registry.find(id) else {
             let text = format!("no method with id {id:016x}; this server serves {}", self.shared.registry.names());
-            Place::new(Arc::clone(self), key).refuse(&Status::unimplemented(text));
+            place.refuse(&Status::unimplemented(text));
             return;
         };
-        let place = Place::new(Arc::clone(self), key);
-        let metadata = match metadata {
-            Part::In(range) if range.is_empty() => Ok(Metadata::new()),
-            Part::In(range) => Metadata::from_encoded(Bytes::copy_from_slice(block.get(&range))),
-            Part::Own(bytes) => Metadata::from_encoded(bytes),
+        let (metadata, body) = match whole {
+            None if metadata.is_empty() => (Ok(Metadata::new()), Payload::In(block, body)),
+            None => {
+                let metadata = Bytes::copy_from_slice(block.get(&metadata));
+                (Metadata::from_encoded(metadata), Payload::In(block, body))
+            }
+            Some(whole) => (Metadata::from_encoded(whole.0), Payload::Own(whole.1)),
         };
         let metadata = match metadata {
             Ok(metadata) => metadata,
@@ -102,10 +105,6 @@ impl Connection {
                 place.refuse(&Status::invalid_argument(format!("the metadata cannot be read: {error}")));
                 return;
             }
-        };
-        let body = match &body {
-            Part::In(range) => Payload::In(block, range.clone()),
-            Part::Own(bytes) => Payload::Own(bytes.clone()),
         };
         let inbound = Inbound::new(place, method.descriptor, codec, deadline, metadata, body);
         // A panic of the service's own dispatch, or of a decoder, ends that call alone.

@@ -68,6 +68,9 @@ impl<'a> Inbound<'a> {
 
     /// Runs `handler` with the decoded arguments in a task of its own and answers with its result. An error of the type
     /// [`Status`] is sent as one; any other type crosses the wire as the application's own.
+    ///
+    /// Where the arguments are short they are decoded at once, and `handler` is called at once to make its future: what it
+    /// does before that, it does in the connection's own task.
     pub fn unary<A, T, E, F, Fut>(self, handler: F)
     where
         A: Args + DeserializeOwned + Send + 'static,
@@ -81,16 +84,24 @@ impl<'a> Inbound<'a> {
             return;
         }
         let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
-        let future = async move {
-            match arguments.decode(codec) {
-                Ok(args) => handler(args).await.map_err(Failure::App),
-                Err(status) => Err(Failure::Status(status)),
+        match arguments {
+            Arguments::Decoded(args) => {
+                tokio::spawn(Answer::new(place, method, codec, context.scope(handler(args))));
             }
-        };
-        tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+            Arguments::Encoded(bytes) => {
+                let future = async move {
+                    match decode(codec, &bytes) {
+                        Ok(args) => Late(handler(args).await.map_err(Failure::App)),
+                        Err(status) => Late(Err(Failure::Status(status))),
+                    }
+                };
+                tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+            }
+        }
     }
 
-    /// Runs `handler` with the decoded arguments in a task of its own. Nobody is told how it ends.
+    /// Runs `handler` with the decoded arguments in a task of its own. Nobody is told how it ends. As
+    /// [`Inbound::unary`] it calls `handler` itself at once where the arguments are short.
     pub fn oneway<A, F, Fut>(self, handler: F)
     where
         A: Args + DeserializeOwned + Send + 'static,
@@ -98,16 +109,23 @@ impl<'a> Inbound<'a> {
         Fut: Future<Output = ()> + Send + 'static,
     {
         let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
-        let future = async move {
-            match arguments.decode(codec) {
-                Ok(args) => {
-                    handler(args).await;
-                    Ok(())
-                }
-                Err(status) => Err(Failure::<()>::Status(status)),
+        match arguments {
+            Arguments::Decoded(args) => {
+                tokio::spawn(Answer::new(place, method, codec, context.scope(handler(args))));
             }
-        };
-        tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+            Arguments::Encoded(bytes) => {
+                let future = async move {
+                    match decode(codec, &bytes) {
+                        Ok(args) => {
+                            handler(args).await;
+                            Late(Ok(()))
+                        }
+                        Err(status) => Late(Err(Failure::<()>::Status(status))),
+                    }
+                };
+                tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+            }
+        }
     }
 
     /// Answers that the method is not implemented.
@@ -161,20 +179,52 @@ pub(crate) enum Failure<E> {
     Status(Status),
 }
 
-impl<A: Args + DeserializeOwned> Arguments<A> {
-    fn decode(self, codec: Codec) -> Result<A, Status> {
-        match self {
-            Arguments::Decoded(args) => Ok(args),
-            Arguments::Encoded(bytes) => {
-                if codec == Codec::Raw
-                    && let Some(args) = A::from_raw(bytes.clone())
-                {
-                    return Ok(args);
-                }
-                codec::decode(codec, &bytes).map_err(CodecError::into_request_status)
-            }
-        }
+/// What a handler that was given its arguments in its own task ended with.
+pub(crate) struct Late<T, E>(Result<T, Failure<E>>);
+
+/// What the future of a handler may end with.
+pub(crate) trait Ended {
+    type Ok;
+    type Err;
+    fn ended(self) -> Result<Self::Ok, Failure<Self::Err>>;
+}
+
+impl<T, E> Ended for Result<T, E> {
+    type Ok = T;
+    type Err = E;
+
+    #[inline]
+    fn ended(self) -> Result<T, Failure<E>> {
+        self.map_err(Failure::App)
     }
+}
+
+impl<T, E> Ended for Late<T, E> {
+    type Ok = T;
+    type Err = E;
+
+    fn ended(self) -> Result<T, Failure<E>> {
+        self.0
+    }
+}
+
+/// A one-way handler.
+impl Ended for () {
+    type Ok = ();
+    type Err = ();
+
+    fn ended(self) -> Result<(), Failure<()>> {
+        Ok(())
+    }
+}
+
+fn decode<A: Args + DeserializeOwned>(codec: Codec, bytes: &Bytes) -> Result<A, Status> {
+    if codec == Codec::Raw
+        && let Some(args) = A::from_raw(bytes.clone())
+    {
+        return Ok(args);
+    }
+    codec::decode(codec, bytes).map_err(CodecError::into_request_status)
 }
 
 fn decode_slice<A: Args + DeserializeOwned>(codec: Codec, body: &[u8]) -> Result<A, CodecError> {

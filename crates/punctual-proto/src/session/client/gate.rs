@@ -4,7 +4,7 @@ use crate::frame::{CallId, Cancel, DescribeHead, HEADER_BYTES, HealthFrame, Requ
 use crate::session::client::{Awaits, CallKey, ClientSession, Slot, State};
 use crate::session::closure::Closure;
 use crate::session::message::Body;
-use crate::session::outbox::{YIELD_ABOVE_BYTES, queued_size};
+use crate::session::outbox::{YIELD_ABOVE_BYTES, message_size};
 use crate::session::turnstile::Ticket;
 use punctual_clock::Instant;
 use std::task::Waker;
@@ -65,28 +65,42 @@ impl ClientSession {
     /// # Errors
     /// Why nothing was published.
     pub fn open_call(&mut self, opening: Opening<'_, '_>, waker: &mut Option<Waker>) -> Result<Opened, Refusal> {
-        let Opening { head, body, deadline, now, ticket } = opening;
-        self.check_open(deadline, now)?;
-        self.check_room(&head, body)?;
-        self.check_pending(ticket)?;
-        match ticket {
-            Some(ticket) => {
-                if !self.line.redeem(ticket) {
-                    return Err(Refusal::Line);
-                }
-            }
-            None => {
-                if self.running + self.line.granted() >= self.running_max() || self.line.is_busy() {
-                    return Err(Refusal::Line);
-                }
-            }
+        if !self.admits_at_once(&opening) {
+            self.admit(&opening)?;
         }
+        let Opening { head, body, deadline, .. } = opening;
         let key = self.occupy(Awaits::Reply, deadline, waker);
-        let call = CallId::pending(key.slot, key.generation);
-        self.name_call(key, call);
         self.running += 1;
-        self.out.push_message(call, head, body, None);
+        self.out.push_message(key.0, head, body, None);
         Ok(Opened { key, driver: self.driver_to_wake() })
+    }
+
+    /// Whether a call may pass with nothing to wait for: one look at everything that can stand in its way.
+    #[inline]
+    fn admits_at_once(&self, opening: &Opening<'_, '_>) -> bool {
+        let Some(bytes) = opening.body.framed_len() else { return false };
+        let queued = self.out.queued_bytes() + bytes + (self.live + 1) * Cancel::FRAME_BYTES_MAX;
+        opening.ticket.is_none()
+            && self.closed.is_none()
+            && !self.going_away
+            && opening.now < opening.deadline
+            && queued <= self.out.queue_bytes_max()
+            && !self.line.is_busy()
+            && self.occupied < self.limits.pending_calls_max as usize
+            && self.running < self.running_max()
+    }
+
+    /// The same one by one, for a call that waited, is big, or is to be refused.
+    #[cold]
+    fn admit(&mut self, opening: &Opening<'_, '_>) -> Result<(), Refusal> {
+        self.check_open(opening.deadline, opening.now)?;
+        self.check_room(&opening.head, opening.body)?;
+        self.check_pending(opening.ticket)?;
+        let admitted = match opening.ticket {
+            Some(ticket) => self.line.redeem(ticket),
+            None => self.running + self.line.granted() < self.running_max() && !self.line.is_busy(),
+        };
+        if admitted { Ok(()) } else { Err(Refusal::Line) }
     }
 
     /// Publishes a one-way call without a deadline: it is over as soon as it is queued. The second value tells whether so
@@ -119,8 +133,7 @@ impl ClientSession {
         let key = self.occupy(Awaits::Emission, deadline, waker);
         let call = self.next_counted();
         self.name_call(key, call);
-        let mark = CallId::pending(key.slot, key.generation).as_u64();
-        self.out.push_message(call, head, body, Some(mark));
+        self.out.push_message(call, head, body, Some(key.0.as_u64()));
         Ok(Opened { key, driver: self.driver_to_wake() })
     }
 
@@ -191,11 +204,10 @@ impl ClientSession {
 
     /// The request and its own cancel fit beside everything queued and the cancels of all live calls.
     fn check_room(&self, head: &RequestHead<'_>, body: &Body<'_>) -> Result<(), Refusal> {
-        let bytes = queued_size(head.head_bytes(), body.len());
-        if !self.out.fits(bytes, (self.live + 1) * Cancel::FRAME_BYTES_MAX) {
+        if !self.out.fits(message_size(head, body), (self.live + 1) * Cancel::FRAME_BYTES_MAX) {
             return Err(self.queue_full());
         }
-        if self.out.is_bulk(head.head_bytes(), body.len()) && !self.out.bulk_fits(body.len()) {
+        if self.out.is_bulk(head, body) && !self.out.bulk_fits(body.len()) {
             return Err(Refusal::Bulk { bytes: body.len() });
         }
         Ok(())
@@ -214,14 +226,12 @@ impl ClientSession {
         Ok(())
     }
 
+    /// Takes a slot. Its id is the call's, unless it is named otherwise.
+    #[inline]
     fn occupy(&mut self, awaits: Awaits, deadline: Instant, waker: &mut Option<Waker>) -> CallKey {
         let at = match self.free.pop() {
             Some(at) => at,
-            None => {
-                self.slots.push(Slot::new());
-                self.deadlines.push();
-                u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
-            }
+            None => self.add_slot(),
         };
         self.occupied += 1;
         self.live += 1;
@@ -229,25 +239,33 @@ impl ClientSession {
             self.heads += 1;
         }
         self.deadlines.set(at as usize, deadline);
-        let mut key = CallKey { slot: at, generation: 0 };
+        let mut call = CallId::NONE;
         if let Some(slot) = self.slots.get_mut(at as usize) {
+            call = CallId::pending(at, slot.generation);
             slot.state = State::Live(awaits);
+            slot.call = call;
             slot.number = self.heads;
             slot.waker = waker.take();
-            key.generation = slot.generation;
         }
-        key
+        CallKey(call)
+    }
+
+    #[cold]
+    fn add_slot(&mut self) -> u32 {
+        self.slots.push(Slot::new());
+        self.deadlines.push();
+        u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
     }
 
     fn name_call(&mut self, key: CallKey, call: CallId) {
-        if let Some(slot) = self.slots.get_mut(key.slot as usize) {
+        if let Some(slot) = self.slots.get_mut(key.at()) {
             slot.call = call;
         }
     }
 
     fn name_query(&mut self, key: CallKey, call: CallId) {
         self.name_call(key, call);
-        self.queries.push((call, key.slot));
+        self.queries.push((call, key.0.slot()));
     }
 
     fn driver_to_wake(&mut self) -> Option<Waker> {

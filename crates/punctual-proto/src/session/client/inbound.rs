@@ -7,7 +7,7 @@ use crate::frame::{
 };
 use crate::session::Turn;
 use crate::session::batch::LINK_BYTES_MIN;
-use crate::session::client::{Awaits, ClientSession, Reply, ReplyHead, State};
+use crate::session::client::{Awaits, ClientSession, Reply, ReplyHead, Slot, State};
 use crate::session::closure::{Closure, Ending};
 use crate::session::effects::Effects;
 use crate::session::reader::{Block, Item};
@@ -101,7 +101,13 @@ impl ClientSession {
             Kind::Health => {
                 if let HealthFrame::Reply(status) = HealthFrame::decode(header, payload)? {
                     match self.take_query(header.call) {
-                        Some(at) => self.complete(at, Awaits::Answer, Reply::Health(status), effects),
+                        Some(at) => {
+                            if let Some(slot) = self.slots.get_mut(at) {
+                                slot.end(Reply::Health(status));
+                                effects.wakers.extend(slot.waker.take());
+                            }
+                            self.end_live(Awaits::Answer, effects);
+                        }
                         None => self.counters.late_replies += 1,
                     }
                 }
@@ -112,22 +118,22 @@ impl ClientSession {
         Ok(())
     }
 
+    #[inline]
     fn complete_call(&mut self, call: CallId, head: ReplyHead, part: Part<'_>, turn: &Turn<'_>, effects: &mut Effects) {
         let at = call.slot() as usize;
-        let live = self.slots.get(at).is_some_and(|slot| {
-            slot.generation == call.generation() && matches!(slot.state, State::Live(Awaits::Reply))
-        });
-        if !live {
-            self.counters.late_replies += 1;
-            return;
+        let late = self.deadlines.has_passed(at, turn.now);
+        let live = State::Live(Awaits::Reply);
+        match self.slots.get_mut(at).filter(|slot| slot.generation == call.generation() && slot.state == live) {
+            Some(slot) if !late => {
+                complete(slot, head, part, turn.block, effects);
+                self.end_live(Awaits::Reply, effects);
+            }
+            Some(_) => {
+                self.counters.late_replies += 1;
+                self.fail(at, Ending::Deadline, effects);
+            }
+            None => self.counters.late_replies += 1,
         }
-        if self.deadlines.has_passed(at, turn.now) {
-            self.counters.late_replies += 1;
-            self.fail(at, Ending::Deadline, effects);
-            return;
-        }
-        let reply = self.keep(at, head, part, turn.block);
-        self.complete(at, Awaits::Reply, reply, effects);
     }
 
     fn complete_query(
@@ -141,33 +147,13 @@ impl ClientSession {
         match self.take_query(call) {
             Some(at) if self.deadlines.has_passed(at, turn.now) => self.fail(at, Ending::Deadline, effects),
             Some(at) => {
-                let reply = self.keep(at, head, part, turn.block);
-                self.complete(at, Awaits::Answer, reply, effects);
+                if let Some(slot) = self.slots.get_mut(at) {
+                    complete(slot, head, part, turn.block, effects);
+                }
+                self.end_live(Awaits::Answer, effects);
             }
             None => self.counters.late_replies += 1,
         }
-    }
-
-    fn keep(&mut self, at: usize, head: ReplyHead, part: Part<'_>, block: Block<'_>) -> Reply {
-        match part {
-            Part::In(bytes) if bytes.len() <= LINK_BYTES_MIN => {
-                if let Some(slot) = self.slots.get_mut(at) {
-                    slot.copied.clear();
-                    slot.copied.extend_from_slice(bytes);
-                }
-                Reply::Copied(head)
-            }
-            Part::In(bytes) => Reply::Shared(head, block.keep(bytes)),
-            Part::Own(bytes) => Reply::Shared(head, bytes),
-        }
-    }
-
-    fn complete(&mut self, at: usize, awaits: Awaits, reply: Reply, effects: &mut Effects) {
-        if let Some(slot) = self.slots.get_mut(at) {
-            slot.state = State::Done(reply);
-            effects.wakers.extend(slot.waker.take());
-        }
-        self.end_live(awaits, effects);
     }
 
     fn take_query(&mut self, call: CallId) -> Option<usize> {
@@ -196,6 +182,30 @@ impl ClientSession {
         }
         // Nobody is let in any more: those in line find that out and go elsewhere.
         self.line.clear(&mut effects.wakers);
+    }
+}
+
+/// Puts a reply into a live slot, and hands its caller's waker over.
+#[inline]
+fn complete(slot: &mut Slot, head: ReplyHead, part: Part<'_>, block: Block<'_>, effects: &mut Effects) {
+    slot.head = head;
+    match part {
+        Part::In(bytes) if bytes.len() <= LINK_BYTES_MIN => {
+            slot.copied.clear();
+            slot.copied.extend_from_slice(bytes);
+            slot.state = State::Copied;
+        }
+        Part::In(bytes) => {
+            slot.shared = Some(block.keep(bytes));
+            slot.state = State::Shared;
+        }
+        Part::Own(bytes) => {
+            slot.shared = Some(bytes);
+            slot.state = State::Shared;
+        }
+    }
+    if let Some(waker) = slot.waker.take() {
+        effects.wakers.push(waker);
     }
 }
 

@@ -26,11 +26,19 @@ pub(crate) enum Awaits {
     Answer,
 }
 
-#[derive(Debug)]
+/// How far a slot has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Free,
     Live(Awaits),
-    Done(Reply),
+    /// Its reply lies in [`Slot::copied`].
+    Copied,
+    /// Its reply is [`Slot::shared`].
+    Shared,
+    /// Its request was written.
+    Emitted,
+    /// It ended with anything else, which is [`Slot::other`].
+    Other,
 }
 
 /// What a call ended with, without the bytes of a short reply, which are copied apart.
@@ -59,6 +67,7 @@ pub struct ReplyHead {
     pub metadata_bytes: u32,
 }
 
+/// Small where most calls go: a reply of some bytes touches nothing that has to be dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) generation: u64,
@@ -67,21 +76,60 @@ pub(crate) struct Slot {
     /// The id on the wire.
     pub(crate) call: CallId,
     pub(crate) state: State,
+    /// How to read the reply, where there is one.
+    pub(crate) head: ReplyHead,
     pub(crate) waker: Option<Waker>,
     /// The bytes of a short reply. The room stays with the table.
     pub(crate) copied: Vec<u8>,
+    pub(crate) shared: Option<Bytes>,
+    pub(crate) other: Option<Box<Reply>>,
 }
 
 impl Slot {
     pub(crate) fn new() -> Self {
-        // Generation 0 of slot 0 would be the id that is no call's.
-        Slot { generation: 1, number: 0, call: CallId::NONE, state: State::Free, waker: None, copied: Vec::new() }
+        Slot {
+            // Generation 0 of slot 0 would be the id that is no call's.
+            generation: 1,
+            number: 0,
+            call: CallId::NONE,
+            state: State::Free,
+            head: ReplyHead { outcome: Outcome::Status, codec: Codec::Compact, metadata_bytes: 0 },
+            waker: None,
+            copied: Vec::new(),
+            shared: None,
+            other: None,
+        }
+    }
+
+    /// Ends what is live with anything but a response.
+    pub(crate) fn end(&mut self, reply: Reply) {
+        self.state = State::Other;
+        self.other = Some(Box::new(reply));
+    }
+
+    /// Takes what it ended with; the bytes of a short reply are exchanged with `buffer`'s room. `None` while it is live.
+    #[inline]
+    pub(crate) fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Reply> {
+        match self.state {
+            State::Copied => {
+                std::mem::swap(&mut self.copied, buffer);
+                Some(Reply::Copied(self.head))
+            }
+            State::Shared => self.shared.take().map(|bytes| Reply::Shared(self.head, bytes)),
+            State::Emitted => Some(Reply::Emitted),
+            State::Other => self.other.take().map(|reply| *reply),
+            State::Free | State::Live(_) => None,
+        }
     }
 }
 
-/// The handle of a call in the table.
+/// The handle of a call in the table: what its id is where it waits for a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CallKey {
-    pub(crate) slot: u32,
-    pub(crate) generation: u64,
+pub struct CallKey(pub(crate) CallId);
+
+impl CallKey {
+    #[inline]
+    pub(crate) fn at(self) -> usize {
+        self.0.slot() as usize
+    }
 }

@@ -37,19 +37,12 @@ pub struct Start {
     pub codec: Codec,
     /// When its budget ends, [`Instant::FAR`] for never.
     pub deadline: Instant,
-    /// Its encoded metadata.
-    pub metadata: Part,
-    /// Its body.
-    pub body: Part,
-}
-
-/// Bytes of a request.
-#[derive(Debug, Clone)]
-pub enum Part {
-    /// In the block that is being applied.
-    In(Range<usize>),
-    /// On their own.
-    Own(Bytes),
+    /// Where its encoded metadata lies in the block that is being applied.
+    pub metadata: Range<usize>,
+    /// The same of its body.
+    pub body: Range<usize>,
+    /// The two on their own, for a call that came in pieces.
+    pub whole: Option<Box<(Bytes, Bytes)>>,
 }
 
 /// Why a call was not started.
@@ -90,7 +83,7 @@ impl ServerSession {
                         let body = range.end.saturating_sub(head.body.len())..range.end;
                         let metadata = body.start.saturating_sub(head.metadata.len())..body.start;
                         if let Some(key) = self.admit(&header, &head, State::Live, turn.now)? {
-                            self.start(key, &head, Part::In(metadata), Part::In(body));
+                            self.start(key, &head, metadata, body, None);
                         }
                     } else {
                         self.apply_other(&header, payload, turn, effects)?;
@@ -114,6 +107,7 @@ impl ServerSession {
     }
 
     /// Counts a request head, and gives its call a place if it may have one.
+    #[inline]
     fn admit(
         &mut self,
         header: &FrameHeader,
@@ -129,10 +123,10 @@ impl ServerSession {
         let call = header.call;
         if call.is_pending()
             && let Some(place) = self.places.get(call.slot() as usize)
-            && let Some(run) = self.runs.get(usize::try_from(*place).unwrap_or(0).wrapping_sub(1))
+            && let Some(run) = self.runs.get((*place as usize).wrapping_sub(1))
+            && matches!(run.state, State::Live | State::Assembling)
             && run.call.is_pending()
             && run.call.slot() == call.slot()
-            && matches!(run.state, State::Live | State::Assembling)
         {
             // A slot is given to a new call only after the old one was answered or cancelled.
             return Err(Violation::CallIdInUse { call: run.call });
@@ -181,21 +175,17 @@ impl ServerSession {
         }
     }
 
+    #[inline]
     fn place(&mut self, call: CallId, state: State, deadline: Instant) -> RunKey {
-        let run = Run { call, state, waker: None, waits_for_room: false, watchers: Vec::new() };
         let at = match self.free.pop() {
-            Some(at) => {
-                if let Some(place) = self.runs.get_mut(at as usize) {
-                    *place = run;
-                }
-                at
-            }
-            None => {
-                self.runs.push(run);
-                self.deadlines.push();
-                u32::try_from(self.runs.len() - 1).unwrap_or(u32::MAX)
-            }
+            Some(at) => at,
+            None => self.add_run(),
         };
+        if let Some(run) = self.runs.get_mut(at as usize) {
+            // What else there is was emptied when the place was given back.
+            run.call = call;
+            run.state = state;
+        }
         self.deadlines.set(at as usize, deadline);
         self.occupied += 1;
         if call.is_pending() {
@@ -214,9 +204,24 @@ impl ServerSession {
         RunKey { at, call }
     }
 
-    fn start(&mut self, key: RunKey, head: &RequestHead<'_>, metadata: Part, body: Part) {
+    #[cold]
+    fn add_run(&mut self) -> u32 {
+        self.runs.push(Run::new());
+        self.deadlines.push();
+        u32::try_from(self.runs.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn start(
+        &mut self,
+        key: RunKey,
+        head: &RequestHead<'_>,
+        metadata: Range<usize>,
+        body: Range<usize>,
+        whole: Option<Box<(Bytes, Bytes)>>,
+    ) {
         let deadline = self.deadlines.get(key.at as usize);
-        let start = Start { key, method: head.method, codec: head.codec, deadline, metadata, body };
+        let start = Start { key, method: head.method, codec: head.codec, deadline, metadata, body, whole };
         self.incoming.push(Incoming::Start(start));
     }
 
@@ -237,7 +242,7 @@ impl ServerSession {
         };
         run.state = State::Live;
         let key = RunKey { at: u32::try_from(at).unwrap_or(u32::MAX), call: header.call };
-        self.start(key, head, Part::Own(metadata), Part::Own(body));
+        self.start(key, head, 0..0, 0..0, Some(Box::new((metadata, body))));
     }
 
     fn apply_other(

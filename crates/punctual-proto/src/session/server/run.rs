@@ -29,6 +29,12 @@ pub(crate) struct Run {
     pub(crate) watchers: Vec<Waker>,
 }
 
+impl Run {
+    pub(crate) const fn new() -> Self {
+        Run { call: CallId::NONE, state: State::Free, waker: None, waits_for_room: false, watchers: Vec::new() }
+    }
+}
+
 /// The handle of a running call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunKey {

@@ -296,9 +296,9 @@ impl World {
         for incoming in incoming {
             match incoming {
                 Incoming::Start(start) => {
-                    let body = match start.body {
-                        Part::In(range) => arrived.slice(range),
-                        Part::Own(bytes) => bytes,
+                    let body = match start.whole {
+                        None => arrived.slice(start.body),
+                        Some(whole) => whole.1,
                     };
                     self.handlers.push((start.key, body));
                 }
