@@ -35,22 +35,22 @@ impl Group {
     /// Ends all its processes: asks, waits for `grace`, kills. Gives the leader's end, unless the kernel holds it back.
     pub(super) async fn end(&mut self, child: &mut Child, grace: Duration) -> std::io::Result<Option<ExitStatus>> {
         self.send(Signal::TERM);
-        let asked = timeout(grace, async {
-            let status = child.wait().await;
-            while self.is_alive() {
-                sleep(LOOK).await;
-            }
-            status
-        });
-        let status = match asked.await {
-            Ok(status) => Some(status?),
-            Err(_) => {
-                self.send(Signal::KILL);
-                timeout(KILLED_WITHIN, child.wait()).await.ok().transpose()?
-            }
-        };
+        if timeout(grace, self.gone(child)).await.is_err() {
+            self.send(Signal::KILL);
+            // Even the killed take a moment, and what they hold is free only then.
+            let _ = timeout(KILLED_WITHIN, self.gone(child)).await;
+        }
         self.leave();
-        Ok(status)
+        child.try_wait()
+    }
+
+    /// Waits until none of its processes runs.
+    async fn gone(&self, child: &mut Child) {
+        // An error is met again by who asks for the status.
+        let _ = child.wait().await;
+        while self.is_alive() {
+            sleep(LOOK).await;
+        }
     }
 
     fn send(&self, signal: Signal) {
