@@ -4,6 +4,7 @@ use crate::config::SqliteConfig;
 use crate::errors::{Done, Fault};
 use crate::location::Location;
 use punctual_task::{StoreError, StoreErrorKind};
+use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, Connection, OpenFlags};
 use std::cell::Cell;
 use std::thread;
@@ -115,6 +116,8 @@ impl Db {
             tried < polls
         }))?;
         conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        // Plans never depend on bound values: otherwise SQLite prepares most statements again with each new value.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.pragma_update(None, "foreign_keys", false)?;
         conn.pragma_update(None, "trusted_schema", false)?;
         conn.pragma_update(None, "temp_store", "MEMORY")?;

@@ -265,6 +265,18 @@ fn every_statement_is_served_by_an_index() {
     check(&busy, "filled tables, analysed");
 }
 
+/// Every statement is prepared once a connection, whatever values it is run with.
+#[test]
+fn no_statement_is_prepared_again() {
+    let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_secs(1_772_409_600)));
+    let mut session = session(&clock);
+    everything(&mut session, &clock);
+    for text in SEEN.with_borrow(Clone::clone) {
+        let statement = session.db.conn().prepare_cached(text).expect("a statement");
+        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{text}");
+    }
+}
+
 /// Virtual machine steps since the last call, of all statements seen.
 fn steps(session: &Session) -> i32 {
     let statements = SEEN.with_borrow(Clone::clone);
