@@ -8,6 +8,7 @@ use crate::{check, test};
 pub(crate) enum Chore {
     Check,
     Test,
+    Databases,
     Help,
 }
 
@@ -19,7 +20,9 @@ pub(crate) struct Arguments {
     pub(crate) only: Vec<String>,
     /// The steps to leave out.
     pub(crate) skip: Vec<String>,
-    /// What follows `--`: handed to the test runner as it is.
+    /// The databases sync what they acknowledge.
+    pub(crate) durable: bool,
+    /// What follows `--`: handed to the test runner as it is, or the command to run beside the databases.
     pub(crate) rest: Vec<String>,
 }
 
@@ -33,10 +36,13 @@ impl Arguments {
         let chore = match words.next().as_deref() {
             Some("check") => Chore::Check,
             Some("test") => Chore::Test,
+            Some("databases") => Chore::Databases,
             None | Some("help" | "-h" | "--help") => Chore::Help,
-            Some(other) => return Err(format!("there is no chore \"{other}\"; there are: test, check, help")),
+            Some(other) => {
+                return Err(format!("there is no chore \"{other}\"; there are: test, check, databases, help"));
+            }
         };
-        let mut arguments = Self { chore, only: Vec::new(), skip: Vec::new(), rest: Vec::new() };
+        let mut arguments = Self { chore, only: Vec::new(), skip: Vec::new(), durable: false, rest: Vec::new() };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--only" | "--skip" => {
@@ -45,7 +51,8 @@ impl Arguments {
                     if word == "--only" { arguments.only.push(name) } else { arguments.skip.push(name) }
                 }
                 "-h" | "--help" => arguments.chore = Chore::Help,
-                "--" if chore == Chore::Test => arguments.rest = words.by_ref().collect(),
+                "--durable" if chore == Chore::Databases => arguments.durable = true,
+                "--" if matches!(chore, Chore::Test | Chore::Databases) => arguments.rest = words.by_ref().collect(),
                 other => {
                     return Err(format!(
                         "\"{other}\" is not an argument of this chore; `cargo xtask help` lists them \
@@ -67,7 +74,7 @@ impl Arguments {
         let steps = match self.chore {
             Chore::Check => check::STEPS,
             Chore::Test => test::STEPS,
-            Chore::Help => return Ok(()),
+            Chore::Databases | Chore::Help => return Ok(()),
         };
         if steps.iter().any(|step| step.name == name) {
             return Ok(());
@@ -86,6 +93,10 @@ pub(crate) fn help() -> String {
     list(&mut text, check::STEPS);
     text.push_str("\ncargo xtask test [--only STEP].. [--skip STEP].. [-- ARGUMENTS OF THE TEST RUNNER]\n");
     list(&mut text, test::STEPS);
+    text.push_str(
+        "\ncargo xtask databases [--durable] [-- COMMAND..]\n  \
+         private servers of PostgreSQL and MariaDB, beside a command or until Ctrl-C; --durable syncs each commit\n",
+    );
     text.push_str(
         "\nBuilds go to CARGO_TARGET_DIR when it is set. With CI=true and without it they go to a cache outside the\n\
          clone, ${XDG_CACHE_HOME:-~/.cache}/punctual/target, so that the next run does not build the libraries again.\n",
@@ -124,6 +135,7 @@ mod tests {
         assert!(parse("check --only").is_err());
         assert!(parse("check -- x").is_err());
         assert!(parse("launch").is_err());
+        assert!(parse("test --durable").is_err());
     }
 
     /// Guards the meaning of the two filters together: skip wins.

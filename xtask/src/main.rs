@@ -1,4 +1,5 @@
-//! The chores of the workspace: `cargo xtask test` is the test command, `cargo xtask check` the quick one.
+//! The chores of the workspace: `cargo xtask test` is the test command, `cargo xtask check` the quick one, and `cargo xtask
+//! databases` has private database servers ready.
 //!
 //! This file only reads the command line and turns the outcome into an exit code: 0 when all is well, 1 when a step
 //! failed, 2 when the command line was wrong. What a chore consists of is listed in `test` and `check`.
@@ -6,6 +7,7 @@
 mod arguments;
 mod cargo;
 mod check;
+mod databases;
 mod deny;
 mod files;
 mod graph;
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
             print!("{}", arguments::help());
             return ExitCode::SUCCESS;
         }
+        Chore::Databases => databases::run(&arguments),
         Chore::Check => Cargo::prepare().and_then(|cargo| check::run(&cargo, &arguments)),
         Chore::Test => Cargo::prepare().and_then(|cargo| test::run(&cargo, &arguments)),
     };

@@ -1,12 +1,15 @@
 //! The test command: everything that a fresh clone needs to show that it works, with Rust and a C compiler alone.
 //!
-//! The main run comes last, so that the runner's own summary is what ends the output. A step that needs something started
-//! first, such as a server of its own, stands before it in `STEPS` and hands on what it started by the environment.
+//! The main run comes last, so that the runner's own summary is what ends the output. The database servers that it needs are
+//! started for it, and handed on by the environment.
+
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::arguments::{Arguments, Chore};
 use crate::cargo::Cargo;
+use crate::databases::{Databases, Durability};
 use crate::step::{self, Outcome, Report, Step};
 use crate::tally::Tally;
 use crate::{check, toolchain};
@@ -44,7 +47,7 @@ fn close(report: &Report) {
 /// The quick check as one step. A tool that this machine lacks is told, but does not fail the tests: the quick check by
 /// itself does fail then.
 fn quick_check(cargo: &Cargo, _: &Arguments) -> Result<Outcome> {
-    let all = Arguments { chore: Chore::Check, only: Vec::new(), skip: Vec::new(), rest: Vec::new() };
+    let all = Arguments { chore: Chore::Check, only: Vec::new(), skip: Vec::new(), durable: false, rest: Vec::new() };
     let report = step::run(check::STEPS, cargo, &all)?;
     if !report.failed.is_empty() {
         return Ok(Outcome::Found(vec![format!("the quick check failed in {}", report.failed.join(", "))]));
@@ -69,19 +72,34 @@ fn doctests(cargo: &Cargo, _: &Arguments) -> Result<Outcome> {
     cargo.run(&["test", "--workspace", "--doc", "--locked"])
 }
 
+/// Servers that cannot be had fail the step, but not before the tests that do without have run.
 fn tests(cargo: &Cargo, arguments: &Arguments) -> Result<Outcome> {
+    let databases = Databases::start(Durability::Unsynced);
+    let variables = match &databases {
+        Ok(databases) => databases.variables(),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            &[]
+        }
+    };
+    let outcome = run_tests(cargo, arguments, variables)?;
+    Ok(if databases.is_ok() { outcome } else { Outcome::Failed })
+}
+
+fn run_tests(cargo: &Cargo, arguments: &Arguments, variables: &[(&'static str, String)]) -> Result<Outcome> {
+    let with_variables = |mut command: Command| {
+        command.envs(variables.iter().cloned()).args(&arguments.rest);
+        command
+    };
     if toolchain::has_nextest(cargo) {
-        let mut command = cargo.command(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]);
-        command.args(&arguments.rest);
-        return cargo.finish_on_stdout(command);
+        let command = cargo.command(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]);
+        return cargo.finish_on_stdout(with_variables(command));
     }
     // Named targets keep the doctests out, which have had their own step.
-    let mut command =
-        cargo.command(&["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"]);
-    // What follows `--` is the runner's own: for `cargo test` a filter and its options, as with nextest.
-    command.args(&arguments.rest);
+    let command = cargo.command(&["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"]);
     let mut tally = Tally::default();
-    let outcome = cargo.finish_by_line(command, |line| tally.take(line))?;
+    // What follows `--` is the runner's own: for `cargo test` a filter and its options, as with nextest.
+    let outcome = cargo.finish_by_line(with_variables(command), |line| tally.take(line))?;
     println!("{tally}");
     Ok(outcome)
 }
