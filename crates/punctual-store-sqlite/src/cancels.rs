@@ -26,7 +26,7 @@ pub(crate) const FINAL: &str = "SELECT final FROM attempt WHERE task = ?1 AND +f
 const LAST: &str = "SELECT coalesce(max(n), 0) FROM attempt WHERE task = ?1";
 const REOPEN: &str = "UPDATE attempt SET final = NULL WHERE task = ?1 AND +final IS NOT NULL";
 const SERIES_STATE: &str = "SELECT state FROM position WHERE id = ?1";
-pub(crate) const ADD_HOLD: &str = "INSERT INTO hold (gate, task) VALUES (?1, ?2)";
+pub(crate) const ADD_HOLD: &str = "INSERT INTO hold (gate, task, pass) VALUES (?1, ?2, ?3)";
 
 /// Checks the limit before the request is queued with others.
 pub(crate) fn check(tasks: &[TaskId]) -> Result<(), StoreError> {
@@ -68,6 +68,11 @@ pub(crate) fn cancel_one(db: &Db, holdings: &mut Holdings, ends: &mut Ends<'_>, 
     Ok(ended_state(db, task)?.map_or(CancelOutcome::Unknown, CancelOutcome::Ended))
 }
 
+/// Whether a task waits for its first or next attempt.
+pub(crate) fn is_waiting(db: &Db, task: i64) -> Done<bool> {
+    Ok(db.sql(WAITING)?.exists(params![task])?)
+}
+
 /// The state in which a task has ended.
 pub(crate) fn ended_state(db: &Db, task: i64) -> Done<Option<TaskState>> {
     let code: Option<i64> = db.sql(FINAL)?.query_row(params![task], |row| row.get(0)).optional()?;
@@ -89,7 +94,7 @@ pub(crate) fn retry(session: &mut Session, tasks: &[TaskId]) -> Done<Vec<RetryOu
 fn retry_one(session: &mut Session, id: i64, now: Timestamp) -> Done<RetryOutcome> {
     let Session { db, names, holdings, .. } = session;
     let Some(task) = tasks::read(db, id)? else { return Ok(RetryOutcome::Unknown) };
-    if db.sql(WAITING)?.exists(params![id])? {
+    if is_waiting(db, id)? {
         return Ok(RetryOutcome::NotEnded(TaskState::Waiting));
     }
     if holdings.find(db, id)?.is_some() {
@@ -108,7 +113,7 @@ fn retry_one(session: &mut Session, id: i64, now: Timestamp) -> Done<RetryOutcom
     let n = db.sql(LAST)?.query_row(params![id], |row| row.get(0))?;
     db.sql(REOPEN)?.execute(params![id])?;
     if gate != 0 {
-        db.sql(ADD_HOLD)?.execute(params![gate, id])?;
+        db.sql(ADD_HOLD)?.execute(params![gate, id, task.pass()])?;
     }
     let held = Held { task: id, gate, lane: task.lane, level: task.level, flags: 0, n, spent: 0, losses: 0, due: 0 };
     wait(db, &held, Again { due: now, n, spent: 0, losses: 0 })?;

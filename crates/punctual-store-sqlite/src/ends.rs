@@ -20,8 +20,10 @@ const WRITE: &str = "INSERT INTO attempt (task, n, worker, started, ended, outco
     outcome = excluded.outcome, final = excluded.final, lane = excluded.lane, out = excluded.out";
 const RELEASE: &str = "DELETE FROM hold WHERE gate = ?1 AND task = ?2";
 const ADD_ENDED: &str = "INSERT INTO ended (kind, at, tasks) VALUES (?1, ?2, ?3)";
-/// An end frees capacity: a schedule that had no wake is looked at again by the next sweep.
-const WAKE: &str = "UPDATE position SET wake = ?2 WHERE id = ?1 AND state = 0 AND wake IS NULL";
+/// An end frees capacity: a schedule that had no wake is looked at again by the next sweep, and one with a backfill even if
+/// its own next slot is not due.
+const WAKE: &str = "UPDATE position SET wake = ?2 WHERE id = ?1
+    AND (state = 0 AND wake IS NULL OR backfilling = 1 AND (wake IS NULL OR wake > ?2))";
 
 /// The kind of a row of ends.
 pub(crate) const KIND_ENDED: i64 = 0;

@@ -33,12 +33,20 @@ impl Migration {
     }
 }
 
-static MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "first",
-    up: include_str!("../migrations/0001_first.up.sql"),
-    down: include_str!("../migrations/0001_first.down.sql"),
-}];
+static MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "first",
+        up: include_str!("../migrations/0001_first.up.sql"),
+        down: include_str!("../migrations/0001_first.down.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "backfills",
+        up: include_str!("../migrations/0002_backfills.up.sql"),
+        down: include_str!("../migrations/0002_backfills.down.sql"),
+    },
+];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS migration (
     version INTEGER PRIMARY KEY,

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::schedule::Every;
 use punctual_task::{
-    ClaimRequest, Declaration, Due, Finish, KeyHold, Missed, NewTask, Next, Outcome, Page, Resume, Retention,
-    ScheduleCommand, ScheduleSpec, Sweep, TaskFilter, TaskId, TaskOptions, TaskState, UniqueKey, WorkerId, WorkerInfo,
+    BackfillRequest, ClaimRequest, Declaration, Due, Finish, KeyHold, Missed, NewTask, Next, Outcome, Page, Resume,
+    Retention, ScheduleCommand, ScheduleSpec, Sweep, TaskFilter, TaskId, TaskOptions, TaskState, UniqueKey, WorkerId,
+    WorkerInfo,
 };
 use punctual_testkit::VirtualClock;
 use rusqlite::StatementStatus;
@@ -134,7 +135,7 @@ fn everything(session: &mut Session, clock: &VirtualClock) {
     for command in [
         ScheduleCommand::Trigger { id: TaskId(500), force: false },
         ScheduleCommand::Trigger { id: TaskId(500), force: false },
-        ScheduleCommand::Edit { spec: Box::new(edited), version: 1 },
+        ScheduleCommand::edit(edited, 1),
         ScheduleCommand::Pause { note: String::new() },
         ScheduleCommand::Resume(Resume::ByPolicy),
     ] {
@@ -143,7 +144,19 @@ fn everything(session: &mut Session, clock: &VirtualClock) {
     clock.advance(Duration::from_secs(600));
     sweeps::materialise(session, Sweep::default()).expect("a sweep");
     sweeps::materialise(session, Sweep::default()).expect("a sweep of nothing");
-    commands::steer(session, "s", &ScheduleCommand::Cancel).expect("a cancel");
+    let request = BackfillRequest::new(1, Timestamp::EPOCH, Timestamp::MAX);
+    let again = ScheduleSpec { max_pending: 1, ..views::one(&session.db, "s").expect("a view").expect("there").spec };
+    for command in [
+        ScheduleCommand::PreviewBackfill(request),
+        ScheduleCommand::Backfill(request),
+        ScheduleCommand::Edit { spec: Box::new(again.clone()), version: 2, decide_first: false, drop_pending: true },
+    ] {
+        commands::steer(session, "s", &command).expect("a command");
+    }
+    sweeps::materialise(session, Sweep::default()).expect("a sweep of the backfill");
+    for command in [ScheduleCommand::Cancel, ScheduleCommand::NewSeries { spec: Box::new(again) }] {
+        commands::steer(session, "s", &command).expect("a command");
+    }
     workers::retire(session, alive).expect("a retirement");
     clock.advance(Duration::from_secs(600));
     let soon = Retention { ended: Some(LEASE), failed: Some(LEASE) };

@@ -30,7 +30,10 @@ const GUARDS: &str = "SELECT 1 FROM task t NOT INDEXED CROSS JOIN position p ON 
     WHERE t.id = ?1 AND t.slot IS NOT NULL AND p.era = t.era AND p.cursor_at <= t.at";
 const DELETE_ATTEMPTS: &str = "DELETE FROM attempt WHERE task = ?1";
 const DELETE_BODY: &str = "DELETE FROM task_body WHERE id = ?1";
-const DELETE_TASK: &str = "DELETE FROM task WHERE id = ?1";
+const DELETE_TASK: &str =
+    "DELETE FROM task WHERE id = ?1 RETURNING CASE WHEN slot IS NULL THEN NULL ELSE schedule END, at";
+/// A backfill cannot tell any more that there was a task.
+const FORGET: &str = "UPDATE position SET known_from = ?2 WHERE id = ?1 AND (known_from IS NULL OR known_from < ?2)";
 const DELETE_LOSSES: &str =
     "DELETE FROM missed WHERE id IN (SELECT id FROM missed WHERE to_at <= ?1 ORDER BY to_at LIMIT ?2)";
 
@@ -99,7 +102,11 @@ fn prune_row(
         } else {
             db.sql(DELETE_ATTEMPTS)?.execute(params![end.task])?;
             db.sql(DELETE_BODY)?.execute(params![end.task])?;
-            db.sql(DELETE_TASK)?.execute(params![end.task])?;
+            let removed: (Option<i64>, Option<i64>) =
+                db.sql(DELETE_TASK)?.query_row(params![end.task], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            if let (Some(schedule), Some(at)) = removed {
+                db.sql(FORGET)?.execute(params![schedule, at.saturating_add(1)])?;
+            }
             *pruned += 1;
         }
     }

@@ -6,7 +6,7 @@ pub(crate) mod commands;
 pub(crate) mod sweeps;
 pub(crate) mod views;
 
-use crate::cancels::{ADD_HOLD, cancel_one};
+use crate::cancels::{ADD_HOLD, cancel_one, is_waiting};
 use crate::codes::Code;
 use crate::connection::Db;
 use crate::definitions::{self, Definition, Definitions};
@@ -16,24 +16,32 @@ use crate::session::Session;
 use crate::tasks::ADD_READY;
 use punctual_clock::Timestamp;
 use punctual_task::planner::{Change, Grant, Snapshot, Walk};
-use punctual_task::schedule::{CompiledRule, Slot, SlotKey};
-use punctual_task::{Loss, Overlap, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
+use punctual_task::schedule::{BadZoneStamp, CompiledRule, Slot, SlotKey};
+use punctual_task::{Backfill, Loss, Overlap, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
 use rusqlite::{OptionalExtension, Row, params};
 use std::sync::Arc;
 
 pub(crate) const POSITION: &str = "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
-    runs, kept_to FROM position WHERE id = ?1";
+    runs, kept_to, known_from, zone, backfill FROM position WHERE id = ?1";
 pub(crate) const TAKEN: &str = "SELECT slot FROM task
     WHERE schedule = ?1 AND era = ?2 AND slot BETWEEN ?3 AND ?4 AND pass = 0 ORDER BY slot";
-const LIVE: &str = "SELECT count(*) FROM hold WHERE gate = ?1";
-const LIVE_UP_TO: &str = "SELECT count(*) FROM (SELECT 1 FROM hold WHERE gate = ?1 LIMIT ?2)";
+/// A slot with tasks of several passes comes several times.
+pub(crate) const TAKEN_ANY: &str = "SELECT slot FROM task
+    WHERE schedule = ?1 AND era = ?2 AND slot BETWEEN ?3 AND ?4 ORDER BY slot";
+const LIVE: &str = "SELECT count(*) FROM hold WHERE gate = ?1 AND pass = 0";
+const LIVE_UP_TO: &str = "SELECT count(*) FROM (SELECT 1 FROM hold WHERE gate = ?1 AND pass = 0 LIMIT ?2)";
+const LIVE_BACKFILLED: &str = "SELECT count(*) FROM (SELECT 1 FROM hold WHERE gate = ?1 AND pass > 0 LIMIT ?2)";
 const LIVE_TASKS: &str = "SELECT task FROM hold WHERE gate = ?1 ORDER BY task";
 const ADD_POSITION: &str =
     "INSERT INTO position (id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
-    runs, kept_to, wake) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+    runs, kept_to, wake, known_from, zone, backfill, backfilling)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, note = excluded.note, rev = excluded.rev, era = excluded.era,
     version = excluded.version, cursor_slot = excluded.cursor_slot, cursor_at = excluded.cursor_at,
-    cursor_gap = excluded.cursor_gap, runs = excluded.runs, kept_to = excluded.kept_to, wake = excluded.wake";
+    cursor_gap = excluded.cursor_gap, runs = excluded.runs, kept_to = excluded.kept_to, wake = excluded.wake,
+    known_from = excluded.known_from, zone = excluded.zone, backfill = excluded.backfill,
+    backfilling = excluded.backfilling";
+const CREATED: &str = "UPDATE schedule SET created = ?2 WHERE id = ?1";
 const WAKE: &str = "UPDATE position SET wake = ?2 WHERE id = ?1 AND wake IS NOT ?2";
 const ADD_LOSS: &str = "INSERT INTO missed (schedule, era, from_at, to_at, reason, count, exact)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -41,7 +49,7 @@ const SUM_LOSS: &str = "INSERT INTO missed_sum (schedule, reason, count) VALUES 
     ON CONFLICT (schedule, reason) DO UPDATE SET count = count + excluded.count";
 const ADD_OCCURRENCE: &str = "INSERT INTO task
     (id, lane, lvl, created, due, schedule, era, slot, pass, at, run, catch_up, version)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9, ?10, ?11, ?12)";
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?10, ?11, ?12)";
 
 /// One schedule as it was read under the lock.
 #[derive(Debug)]
@@ -77,6 +85,9 @@ pub(crate) fn position_from(row: &Row<'_>) -> Done<Position> {
         }
     };
     let kept_to: Option<i64> = row.get(10)?;
+    let known_from: Option<i64> = row.get(11)?;
+    let zone = row.get_ref(12)?.as_str_or_null()?.map(str::parse).transpose();
+    let backfill = row.get_ref(13)?.as_str_or_null()?.map(Backfill::from_row).transpose()?;
     Ok(Position {
         id: ScheduleId(row.get(0)?),
         state: ScheduleState::of(row.get(1)?)?,
@@ -87,6 +98,9 @@ pub(crate) fn position_from(row: &Row<'_>) -> Done<Position> {
         cursor,
         runs: row.get::<_, i64>(9)?.cast_unsigned(),
         kept_to: kept_to.map(Timestamp::from_micros),
+        known_from: known_from.map(Timestamp::from_micros),
+        zone: zone.map_err(|error: BadZoneStamp| Fault::corrupt(error.to_string()))?,
+        backfill,
     })
 }
 
@@ -94,7 +108,7 @@ pub(crate) fn position_from(row: &Row<'_>) -> Done<Position> {
 pub(crate) fn taken(db: &Db, position: &Position, walk: &Walk) -> Done<Vec<SlotKey>> {
     let Some((first, last)) = walk.keys() else { return Ok(Vec::new()) };
     let keys = db
-        .sql(TAKEN)?
+        .sql(if walk.any_pass() { TAKEN_ANY } else { TAKEN })?
         .query_map(params![position.id.0, position.era, first.as_raw(), last.as_raw()], |row| {
             Ok(SlotKey::from_raw(row.get(0)?))
         })?
@@ -112,7 +126,12 @@ pub(crate) fn live_for(db: &Db, schedule: ScheduleId, spec: &ScheduleSpec) -> Do
     Ok(db.sql(LIVE_UP_TO)?.query_row(params![schedule.0, enough], |row| row.get(0))?)
 }
 
-/// How many occurrences have not ended.
+/// How many occurrences of backfills have not ended, up to `enough`.
+pub(crate) fn live_backfilled(db: &Db, schedule: ScheduleId, enough: u32) -> Done<u32> {
+    Ok(db.sql(LIVE_BACKFILLED)?.query_row(params![schedule.0, enough], |row| row.get(0))?)
+}
+
+/// How many occurrences have not ended, triggered ones included.
 pub(crate) fn live(db: &Db, schedule: ScheduleId) -> Done<u32> {
     Ok(db.sql(LIVE)?.query_row(params![schedule.0], |row| row.get(0))?)
 }
@@ -120,6 +139,9 @@ pub(crate) fn live(db: &Db, schedule: ScheduleId) -> Done<u32> {
 /// Writes what was decided. Gives the created tasks, in the order of the grants.
 pub(crate) fn write(session: &mut Session, locked: &Locked, change: &Change, now: Timestamp) -> Done<Vec<TaskId>> {
     let id = change.position.id;
+    if let Some(created) = change.created {
+        session.db.sql(CREATED)?.execute(params![id.0, created.as_micros()])?;
+    }
     if let Some(spec) = &change.spec {
         definitions::add(&session.db, id, change.position.version, spec)?;
     }
@@ -130,8 +152,8 @@ pub(crate) fn write(session: &mut Session, locked: &Locked, change: &Change, now
         session.db.sql(WAKE)?.execute(params![id.0, wake])?;
     }
     write_losses(&session.db, change)?;
-    if change.cancel_live {
-        cancel_live(session, id, now)?;
+    if change.cancel_live || change.drop_waiting {
+        cancel_live(session, id, now, change.cancel_live)?;
     }
     let spec = change.spec.as_deref().unwrap_or(&locked.definition.spec);
     create(session, &change.position, spec, &change.grants, now)
@@ -139,7 +161,8 @@ pub(crate) fn write(session: &mut Session, locked: &Locked, change: &Change, now
 
 /// Writes where a schedule stands, new or changed.
 pub(crate) fn write_position(db: &Db, change: &Change) -> Done<()> {
-    let Position { id, state, note, rev, era, version, cursor, runs, kept_to } = &change.position;
+    let position = &change.position;
+    let Position { id, state, note, rev, era, version, cursor, runs, kept_to, known_from, zone, backfill } = position;
     db.sql(ADD_POSITION)?.execute(params![
         id.0,
         state.code(),
@@ -153,6 +176,10 @@ pub(crate) fn write_position(db: &Db, change: &Change) -> Done<()> {
         runs.cast_signed(),
         kept_to.map(Timestamp::as_micros),
         change.wake.map(Timestamp::as_micros),
+        known_from.map(Timestamp::as_micros),
+        zone.as_ref().map(ToString::to_string),
+        backfill.map(|backfill| backfill.to_row()),
+        position.is_backfilling(),
     ])?;
     Ok(())
 }
@@ -172,14 +199,16 @@ fn write_losses(db: &Db, change: &Change) -> Done<()> {
     Ok(())
 }
 
-/// Cancels every occurrence that has not ended: waiting ones at once, running ones by request.
-fn cancel_live(session: &mut Session, schedule: ScheduleId, now: Timestamp) -> Done<()> {
+/// Cancels every occurrence that has not ended: waiting ones at once, running ones, if these are meant too, by request.
+fn cancel_live(session: &mut Session, schedule: ScheduleId, now: Timestamp, running: bool) -> Done<()> {
     let Session { db, holdings, .. } = session;
     let live: Vec<i64> =
         db.sql(LIVE_TASKS)?.query_map(params![schedule.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let mut ends = Ends::new(db, now)?;
     for task in live {
-        cancel_one(db, holdings, &mut ends, task)?;
+        if running || is_waiting(db, task)? {
+            cancel_one(db, holdings, &mut ends, task)?;
+        }
     }
     ends.flush()
 }
@@ -223,10 +252,11 @@ fn create(
             grant.run.cast_signed(),
             grant.catch_up,
             position.version,
+            grant.pass,
         ])
         .map_err(slot_twice)?;
         add_ready.execute(params![lane, spec.level, due, id.0, 0, 0, 0])?;
-        add_hold.execute(params![position.id.0, id.0])?;
+        add_hold.execute(params![position.id.0, id.0, grant.pass])?;
         created.push(id);
     }
     Ok(created)

@@ -30,7 +30,7 @@ const BODY: &str = "SELECT args FROM task_body WHERE id = ?1";
 pub(crate) const ADD_READY: &str = "INSERT INTO ready (lane, class, due, id, n, spent, losses)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 pub(crate) const READ: &str = "SELECT id, lane, lvl, created, due, schema, args, options, unique_key,
-    schedule, slot, at, run, catch_up, version FROM task WHERE id = ?1";
+    schedule, slot, at, run, catch_up, version, pass FROM task WHERE id = ?1";
 
 /// Draws `count` numbers of a kind.
 pub(crate) fn draw(db: &Db, kind: &str, count: u32) -> Done<i64> {
@@ -178,6 +178,7 @@ pub(crate) struct Series {
     run: i64,
     catch_up: bool,
     version: u32,
+    pass: u32,
 }
 
 impl TaskRow {
@@ -193,6 +194,7 @@ impl TaskRow {
                 run: row.get(12)?,
                 catch_up: row.get(13)?,
                 version: row.get(14)?,
+                pass: row.get(15)?,
             }),
         };
         Ok(TaskRow {
@@ -212,6 +214,11 @@ impl TaskRow {
     /// The schedule whose occurrence it is; 0 for none.
     pub(crate) fn gate(&self) -> i64 {
         self.series.as_ref().map_or(0, |series| series.schedule.0)
+    }
+
+    /// The backfill that created it; 0 for none.
+    pub(crate) fn pass(&self) -> u32 {
+        self.series.as_ref().map_or(0, |series| series.pass)
     }
 
     /// Arguments, schema and options: the task's own, or those of the definition that it is an occurrence of.
@@ -260,6 +267,7 @@ impl Series {
             at: self.at,
             run: self.run.cast_unsigned(),
             catch_up: self.catch_up,
+            pass: self.pass,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Nothing here asks for the time: instants are arguments. The Store trait is the one async word.
 
 pub mod attempt;
+pub mod backfill;
 pub mod decide;
 pub mod error;
 pub mod id;
@@ -19,6 +20,7 @@ pub mod task;
 pub mod worker;
 
 pub use attempt::*;
+pub use backfill::*;
 pub use decide::{Start, Terms, Verdict};
 pub use error::{StoreError, StoreErrorKind};
 pub use id::{BadTaskId, IdBlock, ScheduleId, TaskId, WorkerId};

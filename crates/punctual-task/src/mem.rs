@@ -99,8 +99,8 @@ struct State {
     workers: BTreeMap<WorkerId, WorkerRow>,
     schedules: BTreeMap<ScheduleId, ScheduleRow>,
     names: BTreeMap<String, ScheduleId>,
-    /// Which task serves a slot: schedule, era, key.
-    slots: BTreeMap<(ScheduleId, u32, i64), TaskId>,
+    /// Which task serves a slot: schedule, era, key, pass.
+    slots: BTreeMap<(ScheduleId, u32, i64, u32), TaskId>,
 }
 
 impl State {

@@ -30,6 +30,7 @@ mod pattern;
 mod preview;
 mod rule;
 mod slot;
+mod stamp;
 mod zone;
 
 pub use calendar::{CALENDAR_EVERY_MAX, CALENDAR_TIMES_MAX, Calendar, CalendarUnit, Overflow};
@@ -42,4 +43,5 @@ pub use interval::{EVERY_MAX, EVERY_MIN, Every};
 pub use preview::{PREVIEW_MAX, Upcoming, preview, utc_text};
 pub use rule::{EXCLUSIONS_MAX, Fold, Gap, Kind, Rule};
 pub use slot::{KeyClass, Slot, SlotKey};
+pub use stamp::{BadZoneStamp, ZoneStamp, ZoneVerdict};
 pub use zone::tzdb_version;

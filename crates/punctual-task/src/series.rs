@@ -2,194 +2,15 @@
 //!
 //! The rule that gives the slots is [`crate::schedule`]; what becomes of due slots is [`crate::planner`].
 
-use crate::error::StoreError;
+mod spec;
+
+pub use spec::{Missed, NOTE_BYTES_MAX, Overflow, Overlap, ScheduleSpec};
+
+use crate::backfill::{Backfill, BackfillPreview, BackfillRequest};
 use crate::id::{ScheduleId, TaskId};
-use crate::policy::{Policy, TaskOptions};
-use crate::schedule::{Rule, Slot};
-use crate::task::{check_name, check_payload};
-use bytes::Bytes;
+use crate::schedule::{Slot, ZoneStamp};
 use punctual_clock::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
-
-/// What happens to slots that nobody served in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Missed {
-    /// None of them runs.
-    Skip,
-    /// The newest runs, if it is not older than `max_age` and no slot on time is due with it.
-    Latest {
-        /// 24 h by default.
-        max_age: Duration,
-    },
-    /// The oldest runs.
-    Earliest,
-    /// All run that are not older than `max_age`, at most `max_count` of them.
-    All {
-        /// How many at most.
-        max_count: u32,
-        /// How old at most.
-        max_age: Duration,
-        /// What happens to more than `max_count`.
-        overflow: Overflow,
-    },
-}
-
-/// What happens to more missed slots than may be caught up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Overflow {
-    /// The schedule halts until an operator decides.
-    Halt,
-    /// The oldest are lost.
-    SkipOldest,
-}
-
-impl Missed {
-    /// `latest` takes nothing older than a day unless told otherwise.
-    pub const MAX_AGE_DEFAULT: Duration = Duration::from_secs(24 * 3600);
-
-    /// All missed slots up to `max_count` and `max_age`; more halt the schedule.
-    #[must_use]
-    pub const fn all(max_count: u32, max_age: Duration) -> Self {
-        Missed::All { max_count, max_age, overflow: Overflow::Halt }
-    }
-}
-
-impl Default for Missed {
-    fn default() -> Self {
-        Missed::Latest { max_age: Self::MAX_AGE_DEFAULT }
-    }
-}
-
-/// What happens to a due slot while `max_pending` occurrences have not ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Overlap {
-    /// It waits until one ends.
-    #[default]
-    Wait,
-    /// It is lost.
-    Skip,
-    /// The live ones are cancelled; it is created when they have ended.
-    Cancel,
-    /// It is created all the same.
-    Allow,
-}
-
-/// The longest note of an operator, in bytes.
-pub const NOTE_BYTES_MAX: usize = 1_000;
-
-/// A schedule's definition.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ScheduleSpec {
-    /// The name, unique in the store.
-    pub name: String,
-    /// Which instants.
-    pub rule: Rule,
-    /// `Service/method` of each occurrence.
-    pub method: String,
-    /// Its queue.
-    pub queue: String,
-    /// 0 (first) to 3 (last).
-    pub level: u8,
-    /// Its arguments as JSON.
-    pub args: Bytes,
-    /// The fingerprint of the method's schema when the arguments were written.
-    pub schema: u64,
-    /// What each occurrence overrides of its method's policy.
-    pub options: TaskOptions,
-    /// What happens to slots that nobody served in time.
-    pub missed: Missed,
-    /// What happens to a due slot while `max_pending` occurrences have not ended.
-    pub overlap: Overlap,
-    /// How many occurrences may be live at once, from 1. The default, 1, is strictly serial.
-    pub max_pending: u32,
-    /// A slot decided later than this after its instant is late.
-    pub late_after: Duration,
-}
-
-impl ScheduleSpec {
-    /// The default of [`ScheduleSpec::late_after`].
-    pub const LATE_AFTER_DEFAULT: Duration = Duration::from_secs(5);
-    /// The largest [`ScheduleSpec::max_pending`]: one window of one commit.
-    pub const MAX_PENDING_MAX: u32 = 10_000;
-    /// The most missed slots that may be kept, by [`Missed::All`] or [`Resume::Last`]: a decision looks that far ahead.
-    pub const CATCH_UP_MAX: u32 = 10_000;
-    /// The largest [`ScheduleSpec::late_after`]: a slot that a day has passed over is late under any name.
-    pub const LATE_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
-
-    /// A definition with defaults for the rest: the queue of the service, no options, `latest`, `wait`, 1 pending.
-    #[must_use]
-    pub fn new(name: impl Into<String>, rule: Rule, method: impl Into<String>, args: Bytes) -> Self {
-        let method = method.into();
-        ScheduleSpec {
-            name: name.into(),
-            rule,
-            queue: method.split('/').next().unwrap_or_default().to_owned(),
-            method,
-            level: Policy::LEVEL_DEFAULT,
-            args,
-            schema: 0,
-            options: TaskOptions::default(),
-            missed: Missed::default(),
-            overlap: Overlap::default(),
-            max_pending: 1,
-            late_after: Self::LATE_AFTER_DEFAULT,
-        }
-    }
-
-    /// Checks every limit but the rule's, which its compilation checks.
-    ///
-    /// # Errors
-    /// Names the field, the limit and the value.
-    pub fn validate(&self) -> Result<(), StoreError> {
-        check_name("schedule's name", &self.name)?;
-        check_name("method", &self.method)?;
-        check_name("queue", &self.queue)?;
-        check_payload(&self.args)?;
-        if self.level > Policy::LEVEL_MAX {
-            return Err(StoreError::refused(format!("the priority {} is not 0 to {}", self.level, Policy::LEVEL_MAX)));
-        }
-        if self.max_pending == 0 || self.max_pending > Self::MAX_PENDING_MAX {
-            return Err(StoreError::refused(format!(
-                "max_pending {} is not 1 to {}",
-                self.max_pending,
-                Self::MAX_PENDING_MAX
-            )));
-        }
-        if let Missed::All { max_count, .. } = self.missed
-            && max_count > Self::CATCH_UP_MAX
-        {
-            return Err(StoreError::refused(format!(
-                "{max_count} missed slots to catch up are more than the limit of {}; lower max_count",
-                Self::CATCH_UP_MAX
-            )));
-        }
-        if self.late_after > Self::LATE_AFTER_MAX {
-            return Err(StoreError::refused(format!(
-                "late_after {:?} is more than the limit of {:?}",
-                self.late_after,
-                Self::LATE_AFTER_MAX
-            )));
-        }
-        if self.options.attempts == Some(0) {
-            return Err(StoreError::refused("a task needs at least 1 attempt"));
-        }
-        Ok(())
-    }
-
-    /// A number that is the same for the same definition on every platform and in every release: what a declaration is
-    /// known by. FNV-1a, 64 bits, over the JSON form. A field that a later release adds must be left out of that form while
-    /// it has its default; else every schedule would look newly declared, and what operators edited would be undone.
-    #[must_use]
-    pub fn fingerprint(&self) -> u64 {
-        // A definition is plain data with text keys: writing it to memory does not fail.
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-    }
-}
 
 /// Whether a schedule makes occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -243,6 +64,23 @@ pub struct Position {
     /// Slots up to this instant are kept whatever the missed policy says: an operator resumed with
     /// [`Resume::All`] or [`Resume::Last`], and the sweeps that follow must not overrule that.
     pub kept_to: Option<Timestamp>,
+    /// What became of slots before this instant is not known any more: retention removed tasks of theirs, or another rule
+    /// held. Planner decisions set it for edits, a store's [`prune`](crate::Store::prune) for what it removes.
+    pub known_from: Option<Timestamp>,
+    /// The zone database that the cursor was computed with; `None` where no zone matters to the rule.
+    pub zone: Option<ZoneStamp>,
+    /// The last backfill, under way or over.
+    pub backfill: Option<Backfill>,
+}
+
+impl Position {
+    /// Whether sweeps take up a backfill: one is under way, and neither a pause nor a halt holds the schedule. Each end of
+    /// an occurrence of such a schedule is to wake it, see [`crate::planner`].
+    #[must_use]
+    pub fn is_backfilling(&self) -> bool {
+        matches!(self.state, ScheduleState::Active | ScheduleState::Ended)
+            && self.backfill.is_some_and(|backfill| backfill.is_active())
+    }
 }
 
 /// Why a slot was not run.
@@ -351,15 +189,41 @@ pub enum ScheduleCommand {
         /// Also when `max_pending` occurrences are live.
         force: bool,
     },
-    /// Replace the definition (the name stays).
+    /// Replace the definition (the name stays). With another rule the slots that are due and not decided are lost, and the
+    /// next one is the new rule's first after now: an edit never causes a catch-up.
     Edit {
         /// The new definition.
         spec: Box<ScheduleSpec>,
         /// Only if the definition still has this version.
         version: u32,
+        /// The slots that are due are first decided by the definition as it was. Refused where that cannot be done at once.
+        decide_first: bool,
+        /// Occurrences that have not begun are cancelled; else they run as they were written.
+        drop_pending: bool,
     },
     /// End it for good. Waiting occurrences are cancelled, running ones are asked to stop.
     Cancel,
+    /// Begin a cancelled schedule anew, as if it were created now: run numbers start again.
+    NewSeries {
+        /// The new definition (the name stays).
+        spec: Box<ScheduleSpec>,
+    },
+    /// Create past slots after all, by the rule as it is now. One backfill of a schedule is under way at a time.
+    Backfill(BackfillRequest),
+    /// Say what a backfill would do, and do nothing.
+    PreviewBackfill(BackfillRequest),
+    /// End the backfill that is under way. What it has created goes on.
+    StopBackfill,
+    /// Compare the schedule's zone with this host's database, and compute the cursor's instant anew if that is newer.
+    CheckZone,
+}
+
+impl ScheduleCommand {
+    /// An edit that decides nothing first and keeps what is pending.
+    #[must_use]
+    pub fn edit(spec: ScheduleSpec, version: u32) -> Self {
+        ScheduleCommand::Edit { spec: Box::new(spec), version, decide_first: false, drop_pending: false }
+    }
 }
 
 /// What happens to the slots that a pause or halt left undecided.
@@ -377,7 +241,7 @@ pub enum Resume {
 }
 
 /// What a command gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Steered {
     /// Done.
     Applied,
@@ -390,6 +254,10 @@ pub enum Steered {
         /// How many are live.
         live: u32,
     },
+    /// The backfill of this number is under way, or is over if this is the answer to a resend.
+    Backfilling(u32),
+    /// What a backfill would do.
+    Preview(Box<BackfillPreview>),
 }
 
 /// A schedule as an operator sees it.
@@ -401,8 +269,10 @@ pub struct ScheduleView {
     pub position: Position,
     /// When it was created: what [`CompiledRule::new`](crate::schedule::CompiledRule::new) needs beside the rule.
     pub created: Timestamp,
-    /// Occurrences that have not ended.
+    /// Occurrences that have not ended, triggered ones included: what `max_pending` counts.
     pub live: u32,
+    /// Occurrences of backfills that have not ended: what a backfill's own `max_pending` counts.
+    pub live_backfilled: u32,
     /// Slots that were not run, by reason; reasons without one are left out.
     pub lost: Vec<(LossReason, u64)>,
 }
@@ -454,7 +324,7 @@ pub struct Materialised {
     pub name: String,
     /// Each slot looked at, in order of instants, with what became of it.
     pub slots: Vec<(Slot, SlotOutcome)>,
-    /// The tasks created, in order.
+    /// The tasks created, in order: those of the series, then those of a backfill.
     pub tasks: Vec<TaskId>,
     /// Losses, as ranges.
     pub losses: Vec<Loss>,
@@ -462,6 +332,10 @@ pub struct Materialised {
     pub position: Position,
     /// Whether due slots are left for the next sweep although capacity is not used up.
     pub more: bool,
+    /// Each slot that a backfill looked at; its tasks come last in `tasks`.
+    pub backfilled: Vec<(Slot, SlotOutcome)>,
+    /// Why the schedule was left alone by this host, if it was; another host decides it.
+    pub left: Option<String>,
 }
 
 /// What a sweep gave.

@@ -9,6 +9,8 @@
 //! What follows from data is decided by pure functions, which all stores share: [`crate::planner`] for schedules,
 //! [`crate::decide`] for tasks. `punctual-testkit` has the suite that defines what a store must do.
 
+mod one_by_one;
+
 use crate::attempt::{CancelOutcome, ClaimBatch, ClaimRequest, Finish, Finished, RetryOutcome};
 use crate::error::StoreError;
 use crate::id::{IdBlock, TaskId, WorkerId};
@@ -137,11 +139,22 @@ pub trait Store: Debug + Send + Sync + 'static {
     fn declare(&self, declaration: Declaration) -> Reply<'_, Declared>;
 
     /// Does what an operator asks. A trigger whose task is there already is a resend: it gives the same answer and
-    /// writes nothing.
+    /// writes nothing. What is decided before an edit is written before it, in the same commit.
     fn steer(&self, name: String, command: ScheduleCommand) -> Reply<'_, Steered>;
 
     /// Decides due slots of many schedules in one commit, each with its outcome.
-    fn materialise(&self, sweep: Sweep) -> Reply<'_, SweepReport>;
+    ///
+    /// A store that writes nothing in bulk leaves this out and implements [`Store::materialise_next`]: it then decides slot
+    /// by slot, a transaction each, and ends in the same state. One of the two is to be implemented; each is by default
+    /// made of the other.
+    fn materialise(&self, sweep: Sweep) -> Reply<'_, SweepReport> {
+        Box::pin(one_by_one::sweep(self, sweep))
+    }
+
+    /// The same for the one schedule that is due first, creating at most one occurrence.
+    fn materialise_next(&self) -> Reply<'_, SweepReport> {
+        self.materialise(Sweep { schedules_max: 1, window_max: 1 })
+    }
 
     /// Writes one window under compare-and-swap. Decides in the order inactive, version, cursor, exists, created; a
     /// window over the series' budget or `until` ends the series in the same commit. Capacity counts as in a sweep, the
@@ -161,6 +174,7 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Removes at most `limit` tasks that ended longer ago than `retention` allows, and records of losses older than
     /// ended tasks may become (their counters stay). A pruned slot never comes back: an occurrence of the schedule's
-    /// era at or after the cursor stays until the cursor has passed it.
+    /// era at or after the cursor stays until the cursor has passed it. Of a slot whose task it removes, of any pass, the
+    /// schedule's [`known_from`](crate::Position::known_from) becomes one microsecond after its instant, unless it is later.
     fn prune(&self, retention: Retention, limit: u32) -> Reply<'_, Pruned>;
 }

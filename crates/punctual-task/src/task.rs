@@ -231,6 +231,8 @@ pub struct Occurrence {
     pub run: u64,
     /// Whether the slot was already late when it was decided.
     pub catch_up: bool,
+    /// The number of the backfill that created it; 0 for the series itself and for a trigger.
+    pub pass: u32,
 }
 
 /// One line of a task list.

@@ -21,9 +21,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a scenario is a test and fails by panicking")]
 
+mod backfills;
 mod claims;
 mod commands;
 mod declarations;
+mod edits;
 mod keys;
 mod queries;
 mod stand;
@@ -33,9 +35,11 @@ mod upkeep;
 mod windows;
 mod workers;
 
+pub use backfills::*;
 pub use claims::*;
 pub use commands::*;
 pub use declarations::*;
+pub use edits::*;
 pub use keys::*;
 pub use queries::*;
 pub use stand::*;
@@ -130,6 +134,22 @@ macro_rules! store_suite {
                 an_edit_can_revive_what_ended
                 a_cancelled_schedule_stays_cancelled
                 wrong_commands_are_refused
+                an_edit_can_decide_first
+                an_edit_that_cannot_decide_is_refused
+                an_edit_keeps_or_drops_what_is_pending
+                an_edit_in_the_instant_of_a_slot
+                an_edit_never_catches_up
+                a_new_series_begins_after_a_cancel
+                schedules_remember_their_zone
+                a_backfill_fills_what_was_missed
+                a_backfill_has_its_own_gate
+                a_rerun_creates_again
+                a_preview_of_a_backfill_changes_nothing
+                a_backfill_knows_what_retention_removed
+                backfills_come_one_by_one
+                a_backfill_follows_its_schedule
+                a_long_backfill_starves_nobody
+                a_backfilled_occurrence_holds_its_gate
                 a_new_schedule_begins_after_now
                 the_same_declaration_changes_nothing
                 an_older_build_undoes_nothing

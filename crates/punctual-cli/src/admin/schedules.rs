@@ -99,7 +99,7 @@ pub(super) async fn store(
         return Err(Status::already_exists(format!("schedule `{}` is there with another definition", spec.name)));
     }
     let name = spec.name.clone();
-    let edit = ScheduleCommand::Edit { spec: Box::new(spec), version: existing.position.version };
+    let edit = ScheduleCommand::edit(spec, existing.position.version);
     engine.steer(name, edit).await.map_err(from_engine)?;
     Ok(Stored::Updated)
 }
@@ -231,7 +231,7 @@ pub(super) async fn trigger(engine: &Engine, name: String, force: bool) -> Resul
         Steered::Busy { live } => Err(Status::failed_precondition(format!(
             "schedule `{name}` has {live} live occurrences, as many as it may; wait for their end, or use --force"
         ))),
-        Steered::Applied | Steered::Unchanged => {
+        Steered::Applied | Steered::Unchanged | Steered::Backfilling(_) | Steered::Preview(_) => {
             Err(Status::internal("the store did not say which task a trigger made"))
         }
     }

@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What a later build would know: the first version and one more.
-static LATER: [Migration; 2] = [
+/// What a later build would know: all versions of this one, and one more.
+static LATER: [Migration; 3] = [
     MIGRATIONS[0],
+    MIGRATIONS[1],
     Migration {
-        version: 2,
-        name: "second",
+        version: 3,
+        name: "later",
         up: "CREATE TABLE extra (id INTEGER PRIMARY KEY); INSERT INTO extra (id) VALUES (1);",
         down: "DROP TABLE extra;",
     },
@@ -24,7 +25,8 @@ static BROKEN: [Migration; 2] = [
 ];
 
 /// The first version, changed after it was applied elsewhere.
-static TAMPERED: [Migration; 1] = [Migration { up: "CREATE TABLE meta (name TEXT, value TEXT);", ..MIGRATIONS[0] }];
+static TAMPERED: [Migration; 2] =
+    [Migration { up: "CREATE TABLE meta (name TEXT, value TEXT);", ..MIGRATIONS[0] }, MIGRATIONS[1]];
 
 fn migrator(dir: &TempDir, known: &'static [Migration]) -> Migrator {
     let path = dir.path().join("m.db");
@@ -33,9 +35,12 @@ fn migrator(dir: &TempDir, known: &'static [Migration]) -> Migrator {
     migrator
 }
 
+/// Every table and index with its columns, by name.
 fn objects(migrator: &Migrator) -> BTreeSet<String> {
     let conn = migrator.db.conn();
-    let mut statement = conn.prepare("SELECT name FROM sqlite_schema ORDER BY name").expect("schema");
+    let columns = "SELECT s.name || '(' || group_concat(coalesce(c.name, ''), ',') || ')'
+        FROM sqlite_schema s LEFT JOIN pragma_table_info(s.name) c GROUP BY s.name";
+    let mut statement = conn.prepare(columns).expect("schema");
     let names = statement.query_map([], |row| row.get(0)).expect("rows");
     names.collect::<Result<_, _>>().expect("names")
 }
@@ -50,16 +55,23 @@ fn up_and_down_meet() {
     let dir = TempDir::new().expect("a directory");
     let migrator = migrator(&dir, &LATER);
     assert_eq!(migrator.version(), Ok(0));
-    assert_eq!(versions(&migrator.up(Some(1)).expect("up")), [1]);
-    let first = objects(&migrator);
-    assert_eq!(versions(&migrator.up(None).expect("up")), [2]);
+    let mut seen = vec![objects(&migrator)];
+    for version in 1..=3 {
+        assert_eq!(versions(&migrator.up(Some(version)).expect("up")), [version]);
+        assert_eq!(migrator.version(), Ok(version));
+        seen.push(objects(&migrator));
+    }
     assert_eq!(migrator.up(None).expect("up"), Vec::<&Migration>::new());
-    assert_eq!(migrator.version(), Ok(2));
-    assert_eq!(versions(&migrator.down(1).expect("down")), [2]);
-    assert_eq!(objects(&migrator), first);
-    assert_eq!(versions(&migrator.down(0).expect("down")), [1]);
-    assert_eq!(objects(&migrator), BTreeSet::from(["migration".to_owned()]));
-    assert_eq!(versions(&migrator.up(None).expect("up")), [1, 2]);
+    for version in (0..3).rev() {
+        assert_eq!(versions(&migrator.down(version).expect("down")), [version + 1]);
+        // The list of applied versions is all that stays.
+        let version = version as usize;
+        if version > 0 {
+            assert_eq!(objects(&migrator), seen[version], "version {version}");
+        }
+    }
+    assert_eq!(objects(&migrator).len(), 1);
+    assert_eq!(versions(&migrator.up(None).expect("up")), [1, 2, 3]);
     let refused = migrator.up(Some(9)).expect_err("there is no ninth");
     assert_eq!(refused.kind(), StoreErrorKind::Refused);
 }
@@ -83,7 +95,7 @@ fn newer_tables_are_refused() {
     let older = migrator(&dir, &MIGRATIONS);
     for refused in [older.version().expect_err("newer"), older.up(None).expect_err("newer")] {
         assert_eq!(refused.kind(), StoreErrorKind::Version);
-        assert!(refused.to_string().contains("version 2") && refused.to_string().contains("up to 1"), "{refused}");
+        assert!(refused.to_string().contains("version 3") && refused.to_string().contains("up to 2"), "{refused}");
     }
 }
 
@@ -111,7 +123,7 @@ fn live_workers_keep_their_tables() {
     assert_eq!(refused.kind(), StoreErrorKind::Refused);
     crate::workers::retire(&mut session, worker).expect("a retirement");
     drop(session);
-    assert_eq!(versions(&migrator(&dir, &MIGRATIONS).down(0).expect("down")), [1]);
+    assert_eq!(versions(&migrator(&dir, &MIGRATIONS).down(0).expect("down")), [2, 1]);
 }
 
 /// Many processes that open a new file at once make its tables once.
@@ -123,7 +135,7 @@ fn one_of_many_applies_them() {
             (0..8).map(|_| scope.spawn(|| migrator(&dir, &MIGRATIONS).up(None).expect("up").len())).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
     });
-    assert_eq!(applied, 1);
+    assert_eq!(applied, MIGRATIONS.len());
 }
 
 /// What is printed for review is what is applied, and each version has a way back.

@@ -78,6 +78,9 @@ pub(crate) fn steer(session: &mut Session, name: &str, command: &ScheduleCommand
     let walk = Walk::for_command(&snapshot, command, now);
     let taken = taken(db, &locked.position, &walk)?;
     let plan = decide_command(&snapshot, command, &walk, &taken, live(db, id)?)?;
+    if let Some(first) = &plan.first {
+        write(session, &locked, first, now)?;
+    }
     write(session, &locked, &plan.change, now)?;
     Ok(plan.answer)
 }

@@ -1,11 +1,11 @@
 //! Sweeps and windows: due slots become tasks, many schedules in one commit.
 
-use super::{Locked, WAKE, live_for, taken, write};
+use super::{Locked, WAKE, live_backfilled, live_for, taken, write};
 use crate::errors::{Done, Fault, caught};
 use crate::session::Session;
 use punctual_clock::Timestamp;
-use punctual_task::planner::{Plan, UNREADABLE_WAIT, Walk, decide_window, plan, plan_broken};
-use punctual_task::{Materialised, ScheduleId, StoreError, Sweep, SweepReport, Window};
+use punctual_task::planner::{Plan, UNREADABLE_WAIT, Walk, decide_window, plan, plan_broken, with_backfill};
+use punctual_task::{Materialised, ScheduleId, ScheduleSpec, StoreError, Sweep, SweepReport, Window};
 use rusqlite::params;
 
 /// How many tasks one sweep creates before it leaves the other schedules to the next: about a tenth of a second of the
@@ -78,8 +78,16 @@ fn sweep_one(session: &mut Session, id: ScheduleId, window_max: u32, now: Timest
         Ok(rule) => {
             let snapshot = locked.snapshot(rule);
             let walk = Walk::for_sweep(&snapshot, now, window_max);
-            let taken = taken(db, &locked.position, &walk)?;
-            plan(&snapshot, &walk, &taken, live_for(db, id, snapshot.spec)?)
+            let known = taken(db, &locked.position, &walk)?;
+            let series = plan(&snapshot, &walk, &known, live_for(db, id, snapshot.spec)?);
+            match Walk::for_backfill(&snapshot, now, window_max) {
+                None => series,
+                Some(walk) => {
+                    let known = taken(db, &locked.position, &walk)?;
+                    let live = live_backfilled(db, id, ScheduleSpec::MAX_PENDING_MAX)?;
+                    with_backfill(&snapshot, series, &walk, &known, live)
+                }
+            }
         }
     };
     write_plan(session, &locked, plan, now)

@@ -10,11 +10,15 @@ use punctual_task::{Loss, LossReason, Page, ScheduleView, StoreError};
 use rusqlite::{Row, params};
 
 const COLUMNS_OF_ONE: &str = "SELECT p.id, p.state, p.note, p.rev, p.era, p.version, p.cursor_slot, p.cursor_at,
-    p.cursor_gap, p.runs, p.kept_to, d.spec, d.args, s.created, (SELECT count(*) FROM hold h WHERE h.gate = p.id)
+    p.cursor_gap, p.runs, p.kept_to, p.known_from, p.zone, p.backfill, d.spec, d.args, s.created,
+    (SELECT count(*) FROM hold h WHERE h.gate = p.id AND h.pass = 0),
+    (SELECT count(*) FROM hold h WHERE h.gate = p.id AND h.pass > 0)
     FROM schedule s JOIN position p ON p.id = s.id JOIN definition d ON d.schedule = s.id AND d.version = p.version
     WHERE s.name = ?1";
 pub(crate) const PAGE: &str = "SELECT p.id, p.state, p.note, p.rev, p.era, p.version, p.cursor_slot, p.cursor_at,
-    p.cursor_gap, p.runs, p.kept_to, d.spec, d.args, s.created, (SELECT count(*) FROM hold h WHERE h.gate = p.id)
+    p.cursor_gap, p.runs, p.kept_to, p.known_from, p.zone, p.backfill, d.spec, d.args, s.created,
+    (SELECT count(*) FROM hold h WHERE h.gate = p.id AND h.pass = 0),
+    (SELECT count(*) FROM hold h WHERE h.gate = p.id AND h.pass > 0)
     FROM schedule s JOIN position p ON p.id = s.id JOIN definition d ON d.schedule = s.id AND d.version = p.version
     WHERE s.name > ?1 ORDER BY s.name LIMIT ?2";
 const SUMS: &str = "SELECT reason, count FROM missed_sum WHERE schedule = ?1 ORDER BY reason";
@@ -49,8 +53,9 @@ fn view(db: &Db, row: &Row<'_>) -> Done<ScheduleView> {
         let count: i64 = sum.get(1)?;
         lost.push((LossReason::of(sum.get(0)?)?, count.cast_unsigned()));
     }
-    let (json, args, created) = read_row(row, 11)?;
-    Ok(ScheduleView { spec: spec_from(&json, args)?, position, created, live: row.get(14)?, lost })
+    let (json, args, created) = read_row(row, 14)?;
+    let (live, live_backfilled) = (row.get(17)?, row.get(18)?);
+    Ok(ScheduleView { spec: spec_from(&json, args)?, position, created, live, live_backfilled, lost })
 }
 
 /// The latest losses of a schedule.

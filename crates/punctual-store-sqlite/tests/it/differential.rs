@@ -313,7 +313,7 @@ impl History {
             6 => {
                 let version = self.model.schedule(name.clone()).await.unwrap().map_or(1, |view| view.position.version);
                 let version = if self.coin(5) { version + 1 } else { version };
-                ScheduleCommand::Edit { spec: Box::new(self.spec(&name)), version }
+                ScheduleCommand::edit(self.spec(&name), version)
             }
             _ if self.coin(6) => ScheduleCommand::Cancel,
             _ => ScheduleCommand::Resume(Resume::All),

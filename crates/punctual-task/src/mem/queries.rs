@@ -83,7 +83,8 @@ impl State {
             spec: row.spec.clone(),
             position: row.position.clone(),
             created: row.created,
-            live: u32::try_from(row.live.len()).unwrap_or(u32::MAX),
+            live: row.live(),
+            live_backfilled: row.live_backfilled(),
             lost: row.lost.iter().map(|(reason, count)| (*reason, *count)).collect(),
         })
     }

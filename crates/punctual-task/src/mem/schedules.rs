@@ -6,13 +6,14 @@ use crate::error::StoreError;
 use crate::id::{ScheduleId, TaskId};
 use crate::planner::{
     Change, Grant, Snapshot, Walk, decide_command, decide_creation, decide_declaration, decide_window, plan,
+    with_backfill,
 };
 use crate::schedule::{CompiledRule, Slot, SlotKey};
 use crate::series::{
     Declaration, Declared, Loss, LossReason, Materialised, Position, ScheduleCommand, ScheduleSpec, ScheduleState,
     Steered, Sweep, SweepReport, Window,
 };
-use crate::task::{Due, NewTask};
+use crate::task::{Due, NewTask, TaskState};
 use punctual_clock::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +29,9 @@ pub(super) struct ScheduleRow {
     /// What was declared last, and by which revision.
     hash: u64,
     revision: u64,
-    /// Occurrences that have not ended.
+    /// Occurrences that have not ended: of the series and triggered, and of backfills.
     pub(super) live: BTreeSet<TaskId>,
+    pub(super) live_backfilled: BTreeSet<TaskId>,
     /// In the order in which they were recorded.
     pub(super) losses: Vec<Loss>,
     /// Totals by reason, over all that was ever recorded.
@@ -41,8 +43,16 @@ impl ScheduleRow {
         Snapshot { spec: &self.spec, rule: &self.rule, position: &self.position, created: self.created }
     }
 
-    fn live(&self) -> u32 {
+    pub(super) fn live(&self) -> u32 {
         u32::try_from(self.live.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn live_backfilled(&self) -> u32 {
+        u32::try_from(self.live_backfilled.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn holds(&mut self, pass: u32) -> &mut BTreeSet<TaskId> {
+        if pass == 0 { &mut self.live } else { &mut self.live_backfilled }
     }
 }
 
@@ -78,6 +88,7 @@ impl State {
             hash: plan.hash,
             revision: plan.revision,
             live: BTreeSet::new(),
+            live_backfilled: BTreeSet::new(),
             losses: Vec::new(),
             lost: BTreeMap::new(),
         };
@@ -103,6 +114,9 @@ impl State {
         let walk = Walk::for_command(&row.snapshot(), command, self.now);
         let taken = self.taken(row, &walk);
         let plan = decide_command(&row.snapshot(), command, &walk, &taken, row.live())?;
+        if let Some(first) = plan.first {
+            self.write(id, first)?;
+        }
         self.write(id, plan.change)?;
         Ok(plan.answer)
     }
@@ -116,7 +130,11 @@ impl State {
             let Some(row) = self.schedules.get(&id) else { continue };
             let walk = Walk::for_sweep(&row.snapshot(), self.now, sweep.window_max);
             let taken = self.taken(row, &walk);
-            let plan = plan(&row.snapshot(), &walk, &taken, row.live());
+            let mut plan = plan(&row.snapshot(), &walk, &taken, row.live());
+            if let Some(walk) = Walk::for_backfill(&row.snapshot(), self.now, sweep.window_max) {
+                let taken = self.taken(row, &walk);
+                plan = with_backfill(&row.snapshot(), plan, &walk, &taken, row.live_backfilled());
+            }
             let name = row.spec.name.clone();
             let tasks = self.write(id, plan.change.clone())?;
             schedules.push(plan.report(&name, tasks));
@@ -147,7 +165,10 @@ impl State {
     pub(super) fn occurrence_ended(&mut self, schedule: ScheduleId, task: TaskId) {
         let Some(row) = self.schedules.get_mut(&schedule) else { return };
         row.live.remove(&task);
-        if row.position.state == ScheduleState::Active && row.wake.is_none() {
+        row.live_backfilled.remove(&task);
+        let waits = row.position.state == ScheduleState::Active && row.wake.is_none();
+        let backfills = row.position.is_backfilling() && row.wake.is_none_or(|wake| wake > self.now);
+        if waits || backfills {
             row.wake = Some(self.now);
         }
     }
@@ -162,10 +183,7 @@ impl State {
     }
 
     fn wakes(&self) -> impl Iterator<Item = (Timestamp, ScheduleId)> {
-        self.schedules
-            .iter()
-            .filter(|(_, row)| row.position.state == ScheduleState::Active)
-            .filter_map(|(id, row)| Some((row.wake?, *id)))
+        self.schedules.iter().filter_map(|(id, row)| Some((row.wake?, *id)))
     }
 
     /// The walk's keys that have tasks, in key order.
@@ -173,14 +191,16 @@ impl State {
         let Some((first, last)) = walk.keys() else { return Vec::new() };
         let (id, era) = (row.position.id, row.position.era);
         self.slots
-            .range((id, era, first.as_raw())..=(id, era, last.as_raw()))
-            .map(|((_, _, key), _)| SlotKey::from_raw(*key))
+            .range((id, era, first.as_raw(), 0)..=(id, era, last.as_raw(), u32::MAX))
+            .filter(|((.., pass), _)| walk.any_pass() || *pass == 0)
+            .map(|((_, _, key, _), _)| SlotKey::from_raw(*key))
             .collect()
     }
 
     /// Writes what was decided; gives the created tasks.
     fn write(&mut self, id: ScheduleId, change: Change) -> Result<Vec<TaskId>, StoreError> {
         let row = self.schedules.get_mut(&id).ok_or_else(|| bug("a change of a schedule that is not there"))?;
+        row.created = change.created.unwrap_or(row.created);
         if let Some(spec) = change.spec {
             row.rule = compile(&spec, row.created)?;
             row.spec = *spec;
@@ -192,9 +212,16 @@ impl State {
             *total = total.saturating_add(loss.count);
             row.losses.push(loss);
         }
+        let live: Vec<TaskId> = row.live.iter().chain(&row.live_backfilled).copied().collect();
         if change.cancel_live {
-            for task in row.live.clone() {
+            for task in live {
                 self.cancel(task);
+            }
+        } else if change.drop_waiting {
+            for task in live {
+                if self.tasks.get(&task).is_some_and(|row| row.state() == TaskState::Waiting) {
+                    self.cancel(task);
+                }
             }
         }
         change.grants.into_iter().map(|grant| self.create_occurrence(id, grant)).collect()
@@ -208,11 +235,11 @@ impl State {
         let row = self.schedules.get_mut(&schedule).ok_or_else(|| bug("an occurrence without its schedule"))?;
         let era = row.position.era;
         if let Some(slot) = grant.slot
-            && self.slots.insert((schedule, era, slot.as_raw()), id).is_some()
+            && self.slots.insert((schedule, era, slot.as_raw(), grant.pass), id).is_some()
         {
             return Err(bug("a slot was decided twice"));
         }
-        row.live.insert(id);
+        row.holds(grant.pass).insert(id);
         let occurrence = grant.occurrence(&row.position, &row.spec.name);
         let spec = &row.spec;
         let task = NewTask {

@@ -36,6 +36,8 @@ pub(super) struct TaskRow {
     pub(super) cancel_requested: bool,
     /// In order of their numbers.
     pub(super) attempts: Vec<AttemptRecord>,
+    /// When the attempt ended that was recorded last.
+    recorded: Timestamp,
 }
 
 /// Where a task is.
@@ -57,6 +59,7 @@ impl TaskRow {
 
     /// Adds an attempt, in place of one with the same number.
     pub(super) fn record(&mut self, attempt: AttemptRecord) {
+        self.recorded = attempt.ended;
         self.attempts.retain(|known| known.n != attempt.n);
         let at = self.attempts.partition_point(|known| known.n < attempt.n);
         self.attempts.insert(at, attempt);
@@ -64,7 +67,7 @@ impl TaskRow {
 
     /// When it ended, if it has.
     pub(super) fn ended(&self) -> Option<Timestamp> {
-        self.state().is_final().then(|| self.attempts.iter().map(|attempt| attempt.ended).max().unwrap_or(self.created))
+        self.state().is_final().then_some(self.recorded)
     }
 
     fn is_resend_of(&self, task: &NewTask) -> bool {
@@ -134,6 +137,8 @@ impl State {
             Due::After(wait) => self.now.after(wait),
             Due::At(at) => at.max(self.now),
         };
+        // Ids that were not drawn here must not be drawn later.
+        self.next_task = self.next_task.max(task.id.0.saturating_add(1));
         self.queues.entry(task.queue.clone()).or_insert(false);
         self.waiting.insert((task.level, due, task.id));
         let row = TaskRow {
@@ -154,6 +159,7 @@ impl State {
             losses: 0,
             cancel_requested: false,
             attempts: Vec::new(),
+            recorded: self.now,
         };
         self.tasks.insert(task.id, row);
     }
@@ -221,6 +227,7 @@ impl State {
         }
         let n = row.attempts.last().map_or(0, |attempt| attempt.n).saturating_add(1);
         let schedule = row.occurrence.as_ref().map(|occurrence| occurrence.schedule);
+        let pass = row.occurrence.as_ref().map_or(0, |occurrence| occurrence.pass);
         let series = schedule.and_then(|id| self.schedules.get(&id));
         if series.is_some_and(|series| series.position.state == ScheduleState::Cancelled) {
             return RetryOutcome::SeriesCancelled;
@@ -237,7 +244,7 @@ impl State {
             row.losses = 0;
         }
         if let Some(schedule) = schedule.and_then(|id| self.schedules.get_mut(&id)) {
-            schedule.live.insert(id);
+            schedule.holds(pass).insert(id);
         }
         RetryOutcome::Waiting
     }

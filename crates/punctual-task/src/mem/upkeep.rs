@@ -5,6 +5,7 @@ use super::tasks::TaskRow;
 use crate::id::TaskId;
 use crate::retention::{Pruned, Retention};
 use crate::task::TaskState;
+use std::time::Duration;
 
 impl State {
     pub(super) fn prune(&mut self, retention: Retention, limit: u32) -> Pruned {
@@ -24,7 +25,12 @@ impl State {
             if let Some(occurrence) = row.occurrence
                 && let Some(slot) = occurrence.slot
             {
-                self.slots.remove(&(occurrence.schedule, row.era, slot.as_raw()));
+                self.slots.remove(&(occurrence.schedule, row.era, slot.as_raw(), occurrence.pass));
+                if let Some(schedule) = self.schedules.get_mut(&occurrence.schedule) {
+                    // A backfill cannot tell any more that there was a task.
+                    let after = occurrence.at.after(Duration::from_micros(1));
+                    schedule.position.known_from = schedule.position.known_from.max(Some(after));
+                }
             }
         }
         if let Some(keep) = retention.ended {

@@ -6,12 +6,16 @@ use crate::series::{Loss, LossReason, Materialised, Position, ScheduleSpec, Sche
 use crate::task::Occurrence;
 use punctual_clock::Timestamp;
 
-/// What to write to one schedule in the transaction that locked it, in this order: cancel, position, definition, losses,
-/// grants.
+/// What to write to one schedule in the transaction that locked it, in this order: cancel or drop, creation, position,
+/// definition, losses, grants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// Every occurrence that has not ended is cancelled first: waiting ones at once, running ones by request.
     pub cancel_live: bool,
+    /// Every occurrence that has not begun is cancelled first; running ones go on.
+    pub drop_waiting: bool,
+    /// The schedule counts as created then: a new series of a cancelled one.
+    pub created: Option<Timestamp>,
     /// The position as it is to be, with `rev` already counted on if `moved`.
     pub position: Position,
     /// Whether the position differs from the one in the snapshot.
@@ -33,6 +37,8 @@ impl Change {
     pub(crate) fn none(position: &Position) -> Self {
         Change {
             cancel_live: false,
+            drop_waiting: false,
+            created: None,
             position: position.clone(),
             moved: false,
             wake: wake(position),
@@ -49,13 +55,18 @@ impl Change {
         if moved {
             position.rev = before.rev.saturating_add(1);
         }
-        let wake = wake(&position);
-        Change { cancel_live: false, position, moved, wake, spec: None, losses: Vec::new(), grants: Vec::new() }
+        Change { moved, ..Change::none(&position) }
     }
 }
 
-/// When an unblocked schedule is to be looked at.
+/// When an unblocked schedule is to be looked at. Where a backfill is to be taken up this lies in the past.
 pub(crate) fn wake(position: &Position) -> Option<Timestamp> {
+    let backfill = position.backfill.filter(|_| position.is_backfilling()).and_then(|backfill| backfill.cursor);
+    backfill.map(|slot| slot.at).into_iter().chain(series_wake(position)).min()
+}
+
+/// The same without the backfill.
+pub(crate) fn series_wake(position: &Position) -> Option<Timestamp> {
     match position.state {
         ScheduleState::Active => position.cursor.map(|slot| slot.at),
         ScheduleState::Paused | ScheduleState::Halted | ScheduleState::Ended | ScheduleState::Cancelled => None,
@@ -73,10 +84,12 @@ pub struct Grant {
     pub at: Timestamp,
     /// When the task becomes due: the nominal instant, or now if that is past.
     pub due: Timestamp,
-    /// The run number, from 1; 0 for a trigger.
+    /// The run number, from 1; 0 for a trigger and in a backfill.
     pub run: u64,
     /// Whether the slot was already late.
     pub catch_up: bool,
+    /// The backfill's number, to be kept with the task and with its hold; 0 for the series itself and for a trigger.
+    pub pass: u32,
 }
 
 impl Grant {
@@ -90,6 +103,7 @@ impl Grant {
             at: self.at,
             run: self.run,
             catch_up: self.catch_up,
+            pass: self.pass,
         }
     }
 }
@@ -104,9 +118,17 @@ pub struct Plan {
     pub slots: Vec<(Slot, SlotOutcome)>,
     /// Whether due slots are left that the next sweep can decide at once.
     pub more: bool,
+    /// Each slot that a backfill looked at; see [`with_backfill`](super::with_backfill).
+    pub backfilled: Vec<(Slot, SlotOutcome)>,
+    /// Why this host leaves the schedule alone, if it does.
+    pub left: Option<String>,
 }
 
 impl Plan {
+    pub(crate) fn new(change: Change, slots: Vec<(Slot, SlotOutcome)>, more: bool) -> Self {
+        Plan { change, slots, more, backfilled: Vec::new(), left: None }
+    }
+
     /// The report of it, once written. `tasks` are the created ones, in the order of the grants.
     #[must_use]
     pub fn report(self, name: &str, tasks: Vec<TaskId>) -> Materialised {
@@ -118,6 +140,8 @@ impl Plan {
             losses: self.change.losses,
             position: self.change.position,
             more: self.more,
+            backfilled: self.backfilled,
+            left: self.left,
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::change::{Change, Grant, Losses};
 use super::leap::tail;
-use super::pass::{budget, end_series};
-use super::{Snapshot, Walk};
+use super::pass::{self, budget, end_series};
+use super::{COMMAND_WALK_MAX, Snapshot, Walk, backfill};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::schedule::{CompiledRule, RuleError, Slot, SlotKey};
+use crate::schedule::{CompiledRule, RuleError, Slot, SlotKey, ZoneVerdict};
 use crate::series::{
     LossReason, NOTE_BYTES_MAX, Overlap, Position, Resume, ScheduleCommand, ScheduleSpec, ScheduleState, Steered,
 };
@@ -15,6 +15,8 @@ use std::time::Duration;
 /// What a command does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandPlan {
+    /// What to write before the rest, with the definition as it was: an edit decides what is due first.
+    pub first: Option<Change>,
     /// What to write.
     pub change: Change,
     /// What to answer, once written.
@@ -30,9 +32,13 @@ pub struct CommandPlan {
 /// | resume from now, last, all | – | active | active | refused | refused |
 /// | trigger | creates | creates | creates | creates | refused |
 /// | edit | edited | edited, paused | edited, halted | active if the new rule has slots left | refused |
+/// | edit, decide first | edited | refused | refused | as edit | refused |
 /// | cancel | cancelled | cancelled | cancelled | cancelled | – |
+/// | new series | refused | refused | refused | refused | active if the rule has slots left |
+/// | backfill | begun | begun, rests until resumed | begun, rests until resumed | begun | refused |
+/// | preview or stop a backfill, check the zone | as it is | as it is | as it is | as it is | refused |
 ///
-/// `taken` and `live` as for [`plan`](super::plan).
+/// `taken` as for [`plan`](super::plan), of any pass where [`Walk::any_pass`] says so; `live` is the whole count.
 ///
 /// # Errors
 /// If the schedule's state does not allow it ([`Refused`](StoreErrorKind::Refused)), if an edit is invalid (`Refused`) or
@@ -49,15 +55,16 @@ pub fn decide_command(
         ScheduleCommand::Resume(how) => resume(snapshot, *how, walk, taken),
         ScheduleCommand::Trigger { id, force } => {
             refuse_in(snapshot, &[ScheduleState::Cancelled], "triggered")?;
-            let mut change = Change::none(snapshot.position);
             if live >= snapshot.spec.max_pending && !force && snapshot.spec.overlap != Overlap::Allow {
-                return Ok(CommandPlan { change, answer: Steered::Busy { live } });
+                return Ok(CommandPlan::answer(snapshot, Steered::Busy { live }));
             }
             let now = walk.now;
-            change.grants.push(Grant { id: Some(*id), slot: None, at: now, due: now, run: 0, catch_up: false });
-            Ok(CommandPlan { change, answer: Steered::Triggered(*id) })
+            let grant = Grant { id: Some(*id), slot: None, at: now, due: now, run: 0, catch_up: false, pass: 0 };
+            let mut plan = CommandPlan::answer(snapshot, Steered::Triggered(*id));
+            plan.change.grants.push(grant);
+            Ok(plan)
         }
-        ScheduleCommand::Edit { spec, version } => {
+        ScheduleCommand::Edit { spec, version, decide_first, drop_pending } => {
             refuse_in(snapshot, &[ScheduleState::Cancelled], "edited")?;
             if *version != snapshot.position.version {
                 return Err(StoreError::new(
@@ -71,7 +78,16 @@ pub fn decide_command(
             if **spec == *snapshot.spec {
                 return Ok(unchanged(snapshot));
             }
-            Ok(CommandPlan { change: redefine(snapshot, spec, walk, taken)?, answer: Steered::Applied })
+            let mut plan = match decide_first {
+                true => edit_after_deciding(snapshot, spec, *drop_pending, walk, taken, live)?,
+                false => CommandPlan {
+                    first: None,
+                    change: redefine(snapshot, spec, walk, taken)?,
+                    answer: Steered::Applied,
+                },
+            };
+            plan.change.drop_waiting = *drop_pending;
+            Ok(plan)
         }
         ScheduleCommand::Cancel => {
             if snapshot.position.state == ScheduleState::Cancelled {
@@ -81,11 +97,108 @@ pub fn decide_command(
             end_series(&mut position);
             position.state = ScheduleState::Cancelled;
             position.kept_to = None;
-            let mut change = Change::to(snapshot.position, position);
-            change.cancel_live = true;
-            Ok(CommandPlan { change, answer: Steered::Applied })
+            backfill::stop(&mut position);
+            let mut plan = applied(snapshot, position);
+            plan.change.cancel_live = true;
+            Ok(plan)
+        }
+        ScheduleCommand::NewSeries { spec } => new_series(snapshot, spec, walk.now),
+        ScheduleCommand::Backfill(request) => {
+            refuse_in(snapshot, &[ScheduleState::Cancelled], "backfilled")?;
+            backfill::begin(snapshot, request, walk.now)
+        }
+        ScheduleCommand::PreviewBackfill(request) => {
+            refuse_in(snapshot, &[ScheduleState::Cancelled], "backfilled")?;
+            backfill::preview(snapshot, request, walk, taken)
+        }
+        ScheduleCommand::StopBackfill => {
+            refuse_in(snapshot, &[ScheduleState::Cancelled], "backfilled")?;
+            let mut position = snapshot.position.clone();
+            backfill::stop(&mut position);
+            Ok(if position == *snapshot.position { unchanged(snapshot) } else { applied(snapshot, position) })
+        }
+        ScheduleCommand::CheckZone => {
+            refuse_in(snapshot, &[ScheduleState::Cancelled], "checked")?;
+            check_zone(snapshot, walk)
         }
     }
+}
+
+/// Compares the zone's rules with those that the cursor was computed with.
+fn check_zone(snapshot: &Snapshot<'_>, walk: &Walk) -> Result<CommandPlan, StoreError> {
+    match snapshot.rule.judge_zone(snapshot.position.zone.as_ref(), walk.now) {
+        ZoneVerdict::Same => Ok(unchanged(snapshot)),
+        ZoneVerdict::Leave(why) => Err(StoreError::refused(why)),
+        ZoneVerdict::Restamp(stamp) => {
+            // The walk begins at the cursor's slot as this host's database places it.
+            let cursor = walk.next.clone().unwrap_or(snapshot.position.cursor);
+            let position = Position { zone: Some(stamp), cursor, ..snapshot.position.clone() };
+            Ok(applied(snapshot, position))
+        }
+    }
+}
+
+/// Decides what is due by the definition as it was, then edits.
+fn edit_after_deciding(
+    snapshot: &Snapshot<'_>,
+    spec: &ScheduleSpec,
+    drop_pending: bool,
+    walk: &Walk,
+    taken: &[SlotKey],
+    live: u32,
+) -> Result<CommandPlan, StoreError> {
+    let refused = |why: &str| StoreError::refused(format!("schedule {:?} {why}", snapshot.spec.name));
+    if drop_pending {
+        return Err(refused("cannot be edited so: what is decided first would be dropped with what is pending"));
+    }
+    if matches!(snapshot.position.state, ScheduleState::Paused | ScheduleState::Halted) {
+        return Err(refused(
+            "decides nothing while it is paused or halted; resume it first, or edit it without deciding",
+        ));
+    }
+    let whole = Walk { window_max: COMMAND_WALK_MAX, ..walk.clone() };
+    let plan = pass::decide(snapshot, &whole, taken, live, COMMAND_WALK_MAX);
+    if let Some(why) = plan.left {
+        return Err(StoreError::refused(why));
+    }
+    let position = &plan.change.position;
+    if position.state == ScheduleState::Halted {
+        return Err(refused("would halt, since too many slots were missed; say what becomes of them, then edit it"));
+    }
+    if position.cursor.is_some_and(|cursor| cursor.at <= walk.now) {
+        return Err(refused(
+            "has due slots that cannot be decided now, since as many occurrences are live as may be or too many slots \
+             are due; wait, or edit it without deciding first",
+        ));
+    }
+    let decided = Snapshot { position, ..*snapshot };
+    let change = redefine(&decided, spec, &Walk::empty(&decided, walk.now, 0), &[])?;
+    Ok(CommandPlan { first: Some(plan.change), change, answer: Steered::Applied })
+}
+
+/// Begins a cancelled schedule anew.
+fn new_series(snapshot: &Snapshot<'_>, spec: &ScheduleSpec, now: Timestamp) -> Result<CommandPlan, StoreError> {
+    let before = snapshot.position;
+    if before.state != ScheduleState::Cancelled {
+        return Err(StoreError::refused(format!(
+            "schedule {:?} is {} and goes on: edit it; only a cancelled one begins a new series",
+            snapshot.spec.name,
+            before.state.as_str()
+        )));
+    }
+    check_definition(snapshot, spec)?;
+    let first = CompiledRule::new(&spec.rule, now).and_then(|rule| first_position(before.id, &rule, now));
+    let position = Position {
+        era: before.era.saturating_add(1),
+        version: before.version.saturating_add(1),
+        known_from: Some(now.after(TICK)),
+        backfill: before.backfill,
+        ..first.map_err(|error| StoreError::refused(error.to_string()))?
+    };
+    let mut plan = applied(snapshot, position);
+    plan.change.created = Some(now);
+    plan.change.spec = Some(Box::new(spec.clone()));
+    Ok(plan)
 }
 
 /// Refuses what needs the rule of a schedule whose stored rule cannot be compiled here: resuming it would pass over slots
@@ -95,24 +208,37 @@ pub fn decide_command(
 /// # Errors
 /// [`Refused`](StoreErrorKind::Refused) for [`ScheduleCommand::Resume`].
 pub fn refuse_broken(name: &str, command: &ScheduleCommand, error: &RuleError) -> Result<(), StoreError> {
-    match command {
-        ScheduleCommand::Resume(_) => Err(StoreError::refused(format!(
-            "schedule {name:?} cannot be resumed by this build, which cannot use its rule: {error}; \
-             edit the rule, or resume it with a build that knows it"
-        ))),
+    let what = match command {
+        ScheduleCommand::Resume(_) => "resumed",
+        ScheduleCommand::Backfill(_) | ScheduleCommand::PreviewBackfill(_) => "backfilled",
+        ScheduleCommand::CheckZone => "checked",
+        ScheduleCommand::Edit { decide_first: true, .. } => "decided",
         ScheduleCommand::Pause { .. }
         | ScheduleCommand::Trigger { .. }
-        | ScheduleCommand::Edit { .. }
-        | ScheduleCommand::Cancel => Ok(()),
+        | ScheduleCommand::Edit { decide_first: false, .. }
+        | ScheduleCommand::Cancel
+        | ScheduleCommand::NewSeries { .. }
+        | ScheduleCommand::StopBackfill => return Ok(()),
+    };
+    Err(StoreError::refused(format!(
+        "schedule {name:?} cannot be {what} by this build, which cannot use its rule: {error}; \
+         edit the rule, or use a build that knows it"
+    )))
+}
+
+impl CommandPlan {
+    /// An answer that changes nothing.
+    pub(super) fn answer(snapshot: &Snapshot<'_>, answer: Steered) -> Self {
+        CommandPlan { first: None, change: Change::none(snapshot.position), answer }
     }
 }
 
 fn unchanged(snapshot: &Snapshot<'_>) -> CommandPlan {
-    CommandPlan { change: Change::none(snapshot.position), answer: Steered::Unchanged }
+    CommandPlan::answer(snapshot, Steered::Unchanged)
 }
 
 fn applied(snapshot: &Snapshot<'_>, position: Position) -> CommandPlan {
-    CommandPlan { change: Change::to(snapshot.position, position), answer: Steered::Applied }
+    CommandPlan { first: None, change: Change::to(snapshot.position, position), answer: Steered::Applied }
 }
 
 fn refuse_in(snapshot: &Snapshot<'_>, states: &[ScheduleState], what: &str) -> Result<(), StoreError> {
@@ -149,6 +275,14 @@ fn resume(snapshot: &Snapshot<'_>, how: Resume, walk: &Walk, taken: &[SlotKey]) 
     };
     let broken = |error: RuleError| StoreError::refused(format!("the rule gives no next slot; edit it: {error}"));
     let mut position = Position { state: ScheduleState::Active, note: String::new(), ..snapshot.position.clone() };
+    match snapshot.rule.judge_zone(position.zone.as_ref(), walk.now) {
+        ZoneVerdict::Same => {}
+        ZoneVerdict::Restamp(stamp) => {
+            position.zone = Some(stamp);
+            position.cursor = position.cursor.map(|cursor| snapshot.rule.slot(cursor.key).unwrap_or(cursor));
+        }
+        ZoneVerdict::Leave(why) => return Err(StoreError::refused(why)),
+    }
     let mut losses = Losses::default();
     match how {
         Resume::ByPolicy if snapshot.position.state == ScheduleState::Halted => {
@@ -247,13 +381,7 @@ pub(super) fn redefine(
     walk: &Walk,
     taken: &[SlotKey],
 ) -> Result<Change, StoreError> {
-    spec.validate()?;
-    if spec.name != snapshot.spec.name {
-        return Err(StoreError::refused(format!(
-            "schedule {:?} keeps its name: {:?} would be another schedule",
-            snapshot.spec.name, spec.name
-        )));
-    }
+    check_definition(snapshot, spec)?;
     let mut position = snapshot.position.clone();
     position.version = position.version.saturating_add(1);
     let mut losses = Losses::default();
@@ -262,6 +390,10 @@ pub(super) fn redefine(
         let rule = CompiledRule::new(&spec.rule, snapshot.created).map_err(refused)?;
         position.era = position.era.saturating_add(1);
         position.kept_to = None;
+        position.known_from = position.known_from.max(Some(walk.now.after(TICK)));
+        position.zone = rule.zone_stamp(walk.now);
+        // What is left of a backfill are slots of the rule as it was.
+        backfill::stop(&mut position);
         position.cursor = rule.next_after(walk.now).map_err(refused)?;
         lose(snapshot, walk, taken, LossReason::Edit, None, &mut losses).map_err(refused)?;
         if position.cursor.is_none() || budget(&Snapshot { rule: &rule, ..*snapshot }) == 0 {
@@ -274,6 +406,17 @@ pub(super) fn redefine(
     change.spec = Some(Box::new(spec.clone()));
     change.losses = losses.into_ranges();
     Ok(change)
+}
+
+fn check_definition(snapshot: &Snapshot<'_>, spec: &ScheduleSpec) -> Result<(), StoreError> {
+    spec.validate()?;
+    if spec.name != snapshot.spec.name {
+        return Err(StoreError::refused(format!(
+            "schedule {:?} keeps its name: {:?} would be another schedule",
+            snapshot.spec.name, spec.name
+        )));
+    }
+    Ok(())
 }
 
 /// The position of a schedule that is created `now`.
@@ -292,6 +435,9 @@ pub(super) fn first_position(
         cursor: rule.next_after(now)?,
         runs: 0,
         kept_to: None,
+        known_from: None,
+        zone: rule.zone_stamp(now),
+        backfill: None,
     };
     if position.cursor.is_none() {
         end_series(&mut position);

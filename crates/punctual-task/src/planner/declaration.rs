@@ -1,6 +1,6 @@
 //! What a declaration does: at first, and each time a program starts again.
 
-use super::change::{Change, wake};
+use super::change::Change;
 use super::command::{first_position, redefine};
 use super::{Snapshot, Walk};
 use crate::error::StoreError;
@@ -37,15 +37,7 @@ pub fn decide_creation(
     let position = CompiledRule::new(&declaration.spec.rule, now)
         .and_then(|rule| first_position(id, &rule, now))
         .map_err(|error| StoreError::refused(error.to_string()))?;
-    let change = Change {
-        cancel_live: false,
-        wake: wake(&position),
-        position,
-        moved: true,
-        spec: Some(Box::new(declaration.spec.clone())),
-        losses: Vec::new(),
-        grants: Vec::new(),
-    };
+    let change = Change { moved: true, spec: Some(Box::new(declaration.spec.clone())), ..Change::none(&position) };
     Ok(DeclarationPlan {
         change: Some(change),
         hash: declaration.spec.fingerprint(),

@@ -1,9 +1,9 @@
 //! One pass of a sweep over one schedule.
 
-use super::change::{Change, Grant, Losses, Plan};
+use super::change::{Change, Grant, Losses, Plan, series_wake};
 use super::leap::leap;
-use super::{Snapshot, UNREADABLE_WAIT, WALK_MAX, Walk};
-use crate::schedule::{RuleError, Slot, SlotKey};
+use super::{LEFT_WAIT, Snapshot, UNREADABLE_WAIT, WALK_MAX, Walk};
+use crate::schedule::{RuleError, Slot, SlotKey, ZoneStamp, ZoneVerdict};
 use crate::series::{LossReason, Missed, Overflow, Overlap, Position, ScheduleState, SlotOutcome};
 use punctual_clock::Timestamp;
 
@@ -13,12 +13,23 @@ use punctual_clock::Timestamp;
 /// many occurrences, triggered ones included, have not ended.
 #[must_use]
 pub fn plan(snapshot: &Snapshot<'_>, walk: &Walk, taken: &[SlotKey], live: u32) -> Plan {
+    decide(snapshot, walk, taken, live, WALK_MAX)
+}
+
+/// The same with another bound on the slots that create nothing.
+pub(super) fn decide(snapshot: &Snapshot<'_>, walk: &Walk, taken: &[SlotKey], live: u32, walked_max: u32) -> Plan {
     if snapshot.position.state != ScheduleState::Active {
-        return Plan { change: Change::none(snapshot.position), slots: Vec::new(), more: false };
+        // A backfill of a schedule that has ended is looked at by `with_backfill`.
+        return Plan::new(Change { wake: None, ..Change::none(snapshot.position) }, Vec::new(), false);
     }
-    let mut pass = Pass::new(snapshot, walk, live);
+    let stamp = match snapshot.rule.judge_zone(snapshot.position.zone.as_ref(), walk.now) {
+        ZoneVerdict::Same => None,
+        ZoneVerdict::Restamp(stamp) => Some(stamp),
+        ZoneVerdict::Leave(why) => return plan_left(snapshot.position, walk.now, why),
+    };
+    let mut pass = Pass::new(snapshot, walk, live, walked_max);
     let stop = pass.run(taken);
-    pass.end(stop)
+    pass.end(stop, stamp)
 }
 
 /// Leaves a schedule alone whose stored rule cannot be compiled here, such as one in a zone that this build does not know:
@@ -28,7 +39,14 @@ pub fn plan(snapshot: &Snapshot<'_>, walk: &Walk, taken: &[SlotKey], live: u32) 
 pub fn plan_broken(position: &Position, now: Timestamp) -> Plan {
     let mut change = Change::none(position);
     change.wake = change.wake.map(|_| now.after(UNREADABLE_WAIT));
-    Plan { change, slots: Vec::new(), more: false }
+    Plan::new(change, Vec::new(), false)
+}
+
+/// Leaves a schedule to hosts with a newer zone database. They are not to wait for long, and this one is not to spin.
+fn plan_left(position: &Position, now: Timestamp, why: String) -> Plan {
+    let mut change = Change::none(position);
+    change.wake = change.wake.map(|_| now.after(LEFT_WAIT));
+    Plan { left: Some(why), ..Plan::new(change, Vec::new(), false) }
 }
 
 /// A rule that gave its last slot and cannot say what follows: an operator has to edit it.
@@ -166,12 +184,13 @@ struct Pass<'a> {
     grants: Vec<Grant>,
     losses: Losses,
     slots: Vec<(Slot, SlotOutcome)>,
-    /// How many slots were decided that created nothing.
+    /// How many slots were decided that created nothing, and how many may be.
     walked: u32,
+    walked_max: u32,
 }
 
 impl<'a> Pass<'a> {
-    fn new(snapshot: &'a Snapshot<'a>, walk: &'a Walk, live: u32) -> Self {
+    fn new(snapshot: &'a Snapshot<'a>, walk: &'a Walk, live: u32, walked_max: u32) -> Self {
         Pass {
             snapshot,
             walk,
@@ -183,6 +202,7 @@ impl<'a> Pass<'a> {
             losses: Losses::default(),
             slots: Vec::with_capacity(walk.slots.len().min(WALK_MAX as usize)),
             walked: 0,
+            walked_max,
         }
     }
 
@@ -192,7 +212,7 @@ impl<'a> Pass<'a> {
             return Some(Stop::Budget);
         }
         for slot in &self.walk.slots {
-            if self.walked >= WALK_MAX {
+            if self.walked >= self.walked_max {
                 return Some(Stop::Bound);
             }
             if let Some(stop) = self.decide(*slot, taken.binary_search(&slot.key).is_ok()) {
@@ -261,9 +281,12 @@ impl<'a> Pass<'a> {
         self.slots.push((slot, SlotOutcome::Created));
     }
 
-    fn end(mut self, stop: Option<Stop>) -> Plan {
+    fn end(mut self, stop: Option<Stop>, stamp: Option<ZoneStamp>) -> Plan {
         let before = self.snapshot.position;
         let mut position = before.clone();
+        if stamp.is_some() {
+            position.zone = stamp;
+        }
         position.runs = position.runs.saturating_add(self.grants.len() as u64);
         let rest = self.walk.slots.get(self.slots.len()..).unwrap_or_default();
         let mut next = match rest.first() {
@@ -315,7 +338,7 @@ impl<'a> Pass<'a> {
         forget_kept(&mut position);
         let blocked = stop == Some(Stop::Blocked) && !more;
         let moved = Change::to(before, position);
-        change.wake = match moved.wake {
+        change.wake = match series_wake(&moved.position) {
             Some(_) if more => Some(self.walk.now),
             Some(_) if blocked => None,
             wake => wake,
@@ -324,7 +347,7 @@ impl<'a> Pass<'a> {
         change.moved = moved.moved;
         change.losses = self.losses.into_ranges();
         change.grants = self.grants;
-        Plan { change, slots: self.slots, more }
+        Plan::new(change, self.slots, more)
     }
 
     fn too_many(&self) -> String {
@@ -361,6 +384,7 @@ pub(super) fn grant(snapshot: &Snapshot<'_>, before: usize, slot: Slot, now: Tim
         due: slot.at.max(now),
         run: snapshot.position.runs.saturating_add(before as u64).saturating_add(1),
         catch_up,
+        pass: 0,
     }
 }
 

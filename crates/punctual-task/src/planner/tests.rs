@@ -46,6 +46,9 @@ impl Series {
             cursor,
             runs: 0,
             kept_to: None,
+            known_from: None,
+            zone: compiled.zone_stamp(T0),
+            backfill: None,
         };
         Series { spec, rule: compiled, position }
     }

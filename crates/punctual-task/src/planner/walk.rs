@@ -18,6 +18,8 @@ pub struct Walk {
     pub(crate) now: Timestamp,
     /// How many occurrences the caller wants at most.
     pub(crate) window_max: u32,
+    /// Whether tasks of any pass count as those of a slot, not only those of the series.
+    pub(crate) any_pass: bool,
 }
 
 impl Walk {
@@ -65,11 +67,18 @@ impl Walk {
     pub fn for_command(snapshot: &Snapshot<'_>, command: &ScheduleCommand, now: Timestamp) -> Self {
         let decides = match command {
             ScheduleCommand::Resume(Resume::FromNow | Resume::Last(_)) => true,
-            ScheduleCommand::Edit { spec, .. } => spec.rule != snapshot.spec.rule,
+            ScheduleCommand::Edit { spec, decide_first, .. } => *decide_first || spec.rule != snapshot.spec.rule,
+            ScheduleCommand::PreviewBackfill(request) => {
+                return super::backfill::preview_walk(snapshot, request, now, COMMAND_WALK_MAX);
+            }
             ScheduleCommand::Pause { .. }
             | ScheduleCommand::Resume(Resume::ByPolicy | Resume::All)
             | ScheduleCommand::Trigger { .. }
-            | ScheduleCommand::Cancel => false,
+            | ScheduleCommand::Cancel
+            | ScheduleCommand::NewSeries { .. }
+            | ScheduleCommand::Backfill(_)
+            | ScheduleCommand::StopBackfill
+            | ScheduleCommand::CheckZone => false,
         };
         if decides { Self::due(snapshot, now, 0, COMMAND_WALK_MAX) } else { Self::empty(snapshot, now, 0) }
     }
@@ -90,6 +99,12 @@ impl Walk {
         &self.slots
     }
 
+    /// Whether tasks of any pass of the era are to be read, not only those of the series (pass 0): for backfills.
+    #[must_use]
+    pub const fn any_pass(&self) -> bool {
+        self.any_pass
+    }
+
     /// The smallest and the largest key among the slots: which of them have tasks is to be read between these, both
     /// included. `None` if nothing is to be read.
     ///
@@ -101,8 +116,8 @@ impl Walk {
         keys.clone().min().zip(keys.max())
     }
 
-    fn empty(snapshot: &Snapshot<'_>, now: Timestamp, window_max: u32) -> Self {
-        Walk { slots: Vec::new(), next: Ok(cursor(snapshot)), now, window_max }
+    pub(super) fn empty(snapshot: &Snapshot<'_>, now: Timestamp, window_max: u32) -> Self {
+        Walk { slots: Vec::new(), next: Ok(cursor(snapshot)), now, window_max, any_pass: false }
     }
 
     fn due(snapshot: &Snapshot<'_>, now: Timestamp, window_max: u32, limit: u32) -> Self {

@@ -4,7 +4,7 @@ use super::change::{Change, Losses, Plan};
 use super::pass::{budget, capacity, end_series, forget_kept, grant, halt_without_cursor};
 use super::{Snapshot, Walk};
 use crate::error::StoreError;
-use crate::schedule::{SlotKey, utc_text};
+use crate::schedule::{SlotKey, ZoneVerdict, utc_text};
 use crate::series::{LossReason, ScheduleSpec, ScheduleState, SlotOutcome, Window};
 
 /// Decides a window, in the order inactive, version, cursor, exists, created.
@@ -31,7 +31,13 @@ pub fn decide_window(
     };
     if let Some(outcome) = refused {
         let slots = window.slots.iter().map(|slot| (*slot, outcome)).collect();
-        return Ok(Plan { change: Change::none(before), slots, more: false });
+        return Ok(Plan::new(Change::none(before), slots, false));
+    }
+    let mut position = before.clone();
+    match snapshot.rule.judge_zone(before.zone.as_ref(), walk.now) {
+        ZoneVerdict::Same => {}
+        ZoneVerdict::Restamp(stamp) => position.zone = Some(stamp),
+        ZoneVerdict::Leave(why) => return Err(StoreError::refused(why)),
     }
     check(window, walk)?;
 
@@ -60,7 +66,6 @@ pub fn decide_window(
         }
     }
 
-    let mut position = before.clone();
     position.runs = position.runs.saturating_add(grants.len() as u64);
     let next = match walk.slots.get(slots.len()) {
         Some(slot) => Ok(Some(*slot)),
@@ -81,7 +86,7 @@ pub fn decide_window(
     }
     change.losses = losses.into_ranges();
     change.grants = grants;
-    Ok(Plan { change, slots, more })
+    Ok(Plan::new(change, slots, more))
 }
 
 /// Refuses slots that are not the rule's next ones. Slots past the series' end are none of its business.

@@ -231,6 +231,11 @@ impl CompiledRule {
         self.zone.name()
     }
 
+    /// Whether the zone's clock decides when slots are due: not for intervals, nor in UTC.
+    pub(crate) fn zone_matters(&self) -> bool {
+        !matches!(self.times, Series::Grid(_)) && self.zone.name() != "UTC"
+    }
+
     /// A number that changes if the zone's clock changes in the three years from `from` on do. Two hosts whose databases
     /// agree on them give the same number for the same `from`, so `from` must be stored with it.
     #[must_use]

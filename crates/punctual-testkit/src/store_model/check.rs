@@ -2,7 +2,7 @@
 
 use super::side::{Answer, Operation};
 use punctual_task::schedule::SlotKey;
-use punctual_task::{Materialised, SlotOutcome};
+use punctual_task::{Materialised, ScheduleCommand, SlotOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a history has decided so far.
@@ -24,9 +24,19 @@ impl Checks {
     pub(super) fn see(&mut self, operation: &Operation, answer: &Answer) -> Result<(), String> {
         match (operation, answer) {
             (_, Answer::Swept(Ok(report))) => report.schedules.iter().try_for_each(|done| self.decided(done)),
-            (_, Answer::Applied(Some(Ok(done)))) => self.decided(done),
+            (_, Answer::Applied(Some(done))) => done.as_ref().as_ref().map_or(Ok(()), |done| self.decided(done)),
             (_, Answer::Pruned(Ok(pruned))) => {
                 self.pruned |= pruned.tasks > 0;
+                Ok(())
+            }
+            (Operation::Steer { name, command: ScheduleCommand::NewSeries { .. } }, Answer::Steered(Ok(_), ..)) => {
+                self.runs.remove(name);
+                self.numbered.retain(|(schedule, _), _| schedule != name);
+                Ok(())
+            }
+            // Decides in the same commit what a sweep would have.
+            (Operation::Steer { name, .. }, Answer::Steered(_, _, created)) => {
+                *self.runs.entry(name.clone()).or_default() += created.len() as u64;
                 Ok(())
             }
             (Operation::Rewind { name, .. }, _) => {
@@ -39,7 +49,7 @@ impl Checks {
             }
             (_, Answer::Claimed(Ok(batch))) => {
                 for occurrence in batch.tasks.iter().filter_map(|task| task.occurrence.as_ref()) {
-                    let Some(slot) = occurrence.slot else { continue };
+                    let Some(slot) = occurrence.slot.filter(|_| occurrence.pass == 0) else { continue };
                     let first = *self.numbered.entry((occurrence.name.clone(), occurrence.run)).or_insert(slot);
                     if first != slot || occurrence.run == 0 {
                         return Err(format!("two slots have run number {} of {:?}", occurrence.run, occurrence.name));
@@ -70,7 +80,8 @@ impl Checks {
         }
         let runs = self.runs.entry(name.clone()).or_default();
         *runs += created;
-        if *runs != done.position.runs || created != done.tasks.len() as u64 {
+        let filled = done.backfilled.iter().filter(|(_, outcome)| *outcome == SlotOutcome::Created).count();
+        if *runs != done.position.runs || created + filled as u64 != done.tasks.len() as u64 {
             return Err(format!("{name:?} has created {runs} occurrences and counts {}", done.position.runs));
         }
         if !done.slots.is_sorted_by_key(|(slot, _)| slot.at) {

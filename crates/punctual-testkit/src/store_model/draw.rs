@@ -8,14 +8,16 @@ use punctual_clock::{Clock, Entropy, SeededEntropy, Timestamp};
 use punctual_task::schedule::{Cron, Every, Gap, Rule};
 use punctual_task::series::Overflow;
 use punctual_task::{
-    ClaimRequest, Claimed, Declaration, Due, Finish, KeyHold, KeyMode, KeyScope, Missed, NewTask, Next, Outcome,
-    Overlap, Resume, Retention, ScheduleCommand, ScheduleSpec, Sweep, TaskFilter, TaskId, TaskOptions, TaskState,
-    UniqueKey,
+    BackfillRequest, ClaimRequest, Claimed, Declaration, Due, Finish, KeyHold, KeyMode, KeyScope, Missed, NewTask,
+    Next, Outcome, Overlap, Resume, Retention, ScheduleCommand, ScheduleSpec, Sweep, TaskFilter, TaskId, TaskOptions,
+    TaskState, UniqueKey,
 };
 use std::time::Duration;
 
-/// Where the ids begin that histories give themselves. Ids that stores draw lie below.
+/// Where the ids begin that histories give themselves, and how far apart they lie: a store goes on to draw ids after the
+/// largest that it has seen, and these must not meet the next one.
 const OWN_IDS: i64 = 1 << 40;
+const OWN_STEP: i64 = 1 << 20;
 
 /// How many tasks a history remembers to act on.
 const REMEMBERED_MAX: usize = 60;
@@ -133,8 +135,10 @@ impl Script {
             (Operation::Sweep(_), Answer::Swept(Ok(report))) => {
                 self.tasks.extend(report.schedules.iter().flat_map(|done| done.tasks.iter().copied()));
             }
-            (Operation::Window { .. }, Answer::Applied(Some(Ok(done)))) => self.tasks.extend(&done.tasks),
-            (Operation::Steer { name, .. }, Answer::Steered(_, version))
+            (Operation::Window { .. }, Answer::Applied(Some(done))) => {
+                self.tasks.extend(done.iter().flat_map(|done| done.tasks.iter().copied()));
+            }
+            (Operation::Steer { name, .. }, Answer::Steered(_, version, _))
             | (Operation::Declare(Declaration { spec: ScheduleSpec { name, .. }, .. }), Answer::Declared(_, version)) => {
                 if let Some(at) = SCHEDULES.iter().position(|known| known == name) {
                     self.versions[at] = version.unwrap_or(1);
@@ -171,7 +175,7 @@ impl Script {
     }
 
     fn task(&mut self, now: Timestamp) -> NewTask {
-        self.next_id += 1;
+        self.next_id += OWN_STEP;
         let key = self.chance(40).then(|| UniqueKey {
             text: format!("key {}", self.below(6)),
             scope: if self.chance(70) { KeyScope::Method } else { KeyScope::Queue },
@@ -290,7 +294,7 @@ impl Script {
     }
 
     fn command(&mut self, now: Timestamp) -> ScheduleCommand {
-        match self.below(20) {
+        match self.below(29) {
             0..4 => ScheduleCommand::Pause { note: format!("note {}", self.below(2)) },
             4..10 => ScheduleCommand::Resume(match self.below(4) {
                 0 => Resume::ByPolicy,
@@ -299,7 +303,7 @@ impl Script {
                 _ => Resume::All,
             }),
             10..15 => {
-                self.next_id += 1;
+                self.next_id += OWN_STEP;
                 let fresh = TaskId(self.next_id);
                 let id = if self.chance(90) || self.tasks.is_empty() { fresh } else { self.pick(&self.tasks) };
                 self.tasks.push(id);
@@ -310,11 +314,27 @@ impl Script {
                 let at = self.below(SCHEDULES.len());
                 spec.name = SCHEDULES[at].to_owned();
                 let version = if self.chance(90) { self.versions[at] } else { 0 };
-                ScheduleCommand::Edit { spec: Box::new(spec), version }
+                let (decide_first, drop_pending) = (self.chance(20), self.chance(20));
+                ScheduleCommand::Edit { spec: Box::new(spec), version, decide_first, drop_pending }
             }
+            19..24 => self.backfill(now),
+            24 => ScheduleCommand::StopBackfill,
+            25 => ScheduleCommand::CheckZone,
+            26 | 27 => ScheduleCommand::NewSeries { spec: Box::new(self.spec()) },
             _ if now > START.after(Duration::from_secs(6 * 3_600)) => ScheduleCommand::Cancel,
             _ => ScheduleCommand::Pause { note: String::new() },
         }
+    }
+
+    fn backfill(&self, now: Timestamp) -> ScheduleCommand {
+        let from = now.before(self.wait(8_000));
+        let request = BackfillRequest {
+            max_pending: u32::try_from(self.below(6)).unwrap(),
+            limit: self.chance(30).then(|| self.entropy.below(12)),
+            rerun: self.chance(30),
+            ..BackfillRequest::new(u32::try_from(self.below(4)).unwrap(), from, from.after(self.wait(9_000)))
+        };
+        if self.chance(25) { ScheduleCommand::PreviewBackfill(request) } else { ScheduleCommand::Backfill(request) }
     }
 
     fn filter(&self) -> TaskFilter {

@@ -88,9 +88,9 @@ pub(super) enum Answer {
     Rescued(Result<Rescue, StoreErrorKind>),
     /// With the definition's version afterwards.
     Declared(Result<Declared, StoreErrorKind>, Option<u32>),
-    /// With the definition's version afterwards.
-    Steered(Result<Steered, StoreErrorKind>, Option<u32>),
-    Applied(Option<Result<Materialised, StoreErrorKind>>),
+    /// With the definition's version afterwards, and the tasks that an edit decided first.
+    Steered(Result<Steered, StoreErrorKind>, Option<u32>, Vec<TaskId>),
+    Applied(Option<Box<Result<Materialised, StoreErrorKind>>>),
     Swept(Result<SweepReport, StoreErrorKind>),
     Pruned(Result<Pruned, StoreErrorKind>),
     Listed(Result<Vec<TaskView>, StoreErrorKind>),
@@ -180,13 +180,14 @@ impl Side {
                 Answer::Declared(answer, self.version(&name).await)
             }
             Operation::Steer { name, mut command } => {
+                let decides = matches!(command, ScheduleCommand::Edit { decide_first: true, .. });
                 let asked = match &mut command {
                     ScheduleCommand::Trigger { id, .. } => {
                         let common = *id;
                         *id = self.to_own(common);
                         Some(common)
                     }
-                    ScheduleCommand::Edit { spec, .. } => {
+                    ScheduleCommand::Edit { spec, .. } | ScheduleCommand::NewSeries { spec } => {
                         spec.name.clone_from(&name);
                         None
                     }
@@ -196,10 +197,11 @@ impl Side {
                     (Steered::Triggered(_), Some(common)) => Steered::Triggered(common),
                     (other, _) => other,
                 });
-                Answer::Steered(answer, self.version(&name).await)
+                let created = if decides { self.take_up_unknown(&name).await } else { Vec::new() };
+                Answer::Steered(answer, self.version(&name).await, created)
             }
             Operation::Window { name, count, skew } => Answer::Applied(match self.window(&name, count, skew).await {
-                Some(window) => Some(kind(store.apply(window).await).map(|done| self.take_up(done))),
+                Some(window) => Some(Box::new(kind(store.apply(window).await).map(|done| self.take_up(done)))),
                 None => None,
             }),
             Operation::Rewind { name, steps } => {
@@ -238,7 +240,8 @@ impl Side {
             }
         }
         items.push(format!("{:#?}", self.store.queues().await.unwrap()));
-        for mut worker in self.store.workers().await.unwrap() {
+        // How long dead ones are listed goes by whichever clock a store has, and histories set one of them.
+        for mut worker in self.store.workers().await.unwrap().into_iter().filter(|worker| worker.alive) {
             worker.id = WorkerId(self.worker_index(worker.id.0));
             items.push(format!("{worker:#?}"));
         }
@@ -289,15 +292,32 @@ impl Side {
 
     /// Gives the created tasks their common ids, and the report with these.
     fn take_up(&mut self, mut done: Materialised) -> Materialised {
-        for id in &mut done.tasks {
-            self.own.push(*id);
-            let common = TaskId(i64::try_from(self.own.len()).unwrap());
-            self.common.insert(*id, common);
-            *id = common;
-        }
+        done.tasks = done.tasks.iter().map(|id| self.name(*id)).collect();
         done.schedule = ScheduleId(0);
         done.position.id = ScheduleId(0);
         done
+    }
+
+    /// Gives the tasks of a schedule that no report named their common ids, oldest first.
+    async fn take_up_unknown(&mut self, name: &str) -> Vec<TaskId> {
+        let filter = TaskFilter { schedule: Some(name.to_owned()), ..TaskFilter::default() };
+        let page = Page { before: None, limit: Page::LIMIT_MAX };
+        let views = self.store.tasks(filter, page).await.unwrap();
+        let unknown = |view: &&TaskView| {
+            let slot = view.occurrence.as_ref().is_some_and(|occurrence| occurrence.slot.is_some());
+            slot && !self.common.contains_key(&view.id)
+        };
+        let mut ids: Vec<TaskId> = views.iter().filter(unknown).map(|view| view.id).collect();
+        ids.reverse();
+        ids.into_iter().map(|id| self.name(id)).collect()
+    }
+
+    /// Draws the common id of a task that the store has created.
+    fn name(&mut self, id: TaskId) -> TaskId {
+        self.own.push(id);
+        let common = TaskId(i64::try_from(self.own.len()).unwrap());
+        self.common.insert(id, common);
+        common
     }
 
     fn to_common(&self, id: TaskId) -> TaskId {

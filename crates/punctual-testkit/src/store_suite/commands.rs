@@ -7,7 +7,7 @@ use punctual_task::{
     Steered, StoreErrorKind, TaskFilter, TaskState,
 };
 
-use ScheduleCommand::{Cancel, Edit, Pause, Trigger};
+use ScheduleCommand::{Cancel, Pause, Trigger};
 
 fn pause(note: &str) -> ScheduleCommand {
     Pause { note: note.to_owned() }
@@ -18,7 +18,7 @@ fn resume(how: Resume) -> ScheduleCommand {
 }
 
 fn edit(spec: ScheduleSpec, version: u32) -> ScheduleCommand {
-    Edit { spec: Box::new(spec), version }
+    ScheduleCommand::edit(spec, version)
 }
 
 /// A pause keeps its note, makes nothing, and is left once; the same command again changes nothing.

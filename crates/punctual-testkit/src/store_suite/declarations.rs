@@ -35,7 +35,7 @@ pub async fn the_same_declaration_changes_nothing(stand: Stand) {
     assert_eq!(declare(&stand, minutely("s"), 0).await, Declared::Created);
     assert_eq!(declare(&stand, minutely("s"), 0).await, Declared::Unchanged);
     let edited = ScheduleSpec { level: 3, ..minutely("s") };
-    let command = ScheduleCommand::Edit { spec: Box::new(edited), version: 1 };
+    let command = ScheduleCommand::edit(edited, 1);
     stand.steer("s", command).await.unwrap();
     let view = stand.view("s").await;
     assert_eq!(declare(&stand, minutely("s"), 0).await, Declared::Unchanged);

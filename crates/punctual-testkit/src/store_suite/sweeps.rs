@@ -209,7 +209,7 @@ pub async fn b25_losses_and_run_numbers_are_right_after_a_walk(stand: Stand) {
     let first = stand.view("s").await.position.cursor.unwrap();
     stand.advance(3 * 60);
     stand.sweep().await;
-    let command = ScheduleCommand::Edit { spec: Box::new(spec), version: 1 };
+    let command = ScheduleCommand::edit(spec, 1);
     stand.steer("s", command).await.unwrap();
     stand.rewind("s", first);
     stand.advance(5 * 60 + 30);

@@ -99,8 +99,8 @@ async fn take(stand: &Stand, name: &str, window: &Window, taken: &[usize]) {
 pub async fn b04_another_version_writes_nothing(stand: Stand) {
     stand.declare(minutely("s")).await;
     let window = stand.window("s", 3).await;
-    let spec = Box::new(ScheduleSpec { level: 2, ..minutely("s") });
-    assert_eq!(stand.steer("s", ScheduleCommand::Edit { spec, version: 1 }).await, Ok(Steered::Applied));
+    let edit = ScheduleCommand::edit(ScheduleSpec { level: 2, ..minutely("s") }, 1);
+    assert_eq!(stand.steer("s", edit).await, Ok(Steered::Applied));
     unwritten(&stand, window, VersionMismatch).await;
 }
 

@@ -1,6 +1,7 @@
 //! Commands and declarations, by state.
 
 use super::*;
+use crate::BackfillRequest;
 use crate::error::StoreErrorKind;
 use crate::id::TaskId;
 use crate::series::{Declaration, Declared, Resume, ScheduleCommand, Steered};
@@ -40,9 +41,9 @@ fn every_row_of_the_table_holds() {
     use Steered::{Applied, Unchanged};
     let series = Series::new(minutely(), Missed::default());
     let id = TaskId(7);
-    let triggered = Steered::Triggered(id);
-    let level = Box::new(ScheduleSpec { level: 3, ..series.spec.clone() });
-    let other = Box::new(ScheduleSpec { rule: Every::new(Duration::from_secs(90)).into(), ..series.spec.clone() });
+    let triggered = || Steered::Triggered(id);
+    let level = ScheduleSpec { level: 3, ..series.spec.clone() };
+    let other = ScheduleSpec { rule: Every::new(Duration::from_secs(90)).into(), ..series.spec.clone() };
     let rows = [
         (
             ScheduleCommand::Pause { note: "n".to_owned() },
@@ -67,20 +68,60 @@ fn every_row_of_the_table_holds() {
         (
             ScheduleCommand::Trigger { id, force: false },
             [
-                Some((triggered, Active)),
-                Some((triggered, Paused)),
-                Some((triggered, Halted)),
-                Some((triggered, Ended)),
+                Some((triggered(), Active)),
+                Some((triggered(), Paused)),
+                Some((triggered(), Halted)),
+                Some((triggered(), Ended)),
                 None,
             ],
         ),
         (
-            ScheduleCommand::Edit { spec: level, version: 1 },
+            ScheduleCommand::edit(level, 1),
             [Some((Applied, Active)), Some((Applied, Paused)), Some((Applied, Halted)), Some((Applied, Ended)), None],
         ),
         (
-            ScheduleCommand::Edit { spec: other, version: 1 },
+            ScheduleCommand::edit(other.clone(), 1),
             [Some((Applied, Active)), Some((Applied, Paused)), Some((Applied, Halted)), Some((Applied, Active)), None],
+        ),
+        (
+            ScheduleCommand::Edit {
+                spec: Box::new(other.clone()),
+                version: 1,
+                decide_first: true,
+                drop_pending: false,
+            },
+            [Some((Applied, Active)), None, None, Some((Applied, Active)), None],
+        ),
+        (ScheduleCommand::NewSeries { spec: Box::new(other) }, [None, None, None, None, Some((Applied, Active))]),
+        (
+            ScheduleCommand::Backfill(BackfillRequest::new(1, T0, at(240))),
+            [
+                Some((Steered::Backfilling(1), Active)),
+                Some((Steered::Backfilling(1), Paused)),
+                Some((Steered::Backfilling(1), Halted)),
+                Some((Steered::Backfilling(1), Ended)),
+                None,
+            ],
+        ),
+        (
+            ScheduleCommand::StopBackfill,
+            [
+                Some((Unchanged, Active)),
+                Some((Unchanged, Paused)),
+                Some((Unchanged, Halted)),
+                Some((Unchanged, Ended)),
+                None,
+            ],
+        ),
+        (
+            ScheduleCommand::CheckZone,
+            [
+                Some((Unchanged, Active)),
+                Some((Unchanged, Paused)),
+                Some((Unchanged, Halted)),
+                Some((Unchanged, Ended)),
+                None,
+            ],
         ),
         (
             ScheduleCommand::Cancel,

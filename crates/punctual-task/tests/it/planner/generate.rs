@@ -111,6 +111,9 @@ fn build(
         cursor: Some(*first),
         runs,
         kept_to: kept.map(|seconds| from.after(Duration::from_secs(seconds))),
+        known_from: None,
+        zone: compiled.zone_stamp(last.at),
+        backfill: None,
     };
     let taken = taken.into_iter().filter_map(|at| all.get(at as usize)).map(|slot| slot.key).collect();
     Some(Case { spec, position, taken, live, now: last.at.after(Duration::from_secs(past)) })

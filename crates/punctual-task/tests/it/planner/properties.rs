@@ -27,7 +27,7 @@ fn sweep(case: &Case, window_max: u32) -> Passes {
     loop {
         let snapshot = Snapshot { spec: &case.spec, rule: &rule, position: &position, created: Timestamp::EPOCH };
         let walk = Walk::for_sweep(&snapshot, case.now, window_max);
-        let Plan { change, slots, more } = plan(&snapshot, &walk, &taken, live);
+        let Plan { change, slots, more, .. } = plan(&snapshot, &walk, &taken, live);
         passes.passes += 1;
         assert!(passes.passes < 10_000, "passes do not end");
         let settled = &mut passes.settled;
@@ -158,6 +158,9 @@ fn case(spec: ScheduleSpec, from: Timestamp, now: Timestamp) -> Case {
         cursor: rule.next_after(from).unwrap(),
         runs: 0,
         kept_to: None,
+        known_from: None,
+        zone: rule.zone_stamp(now),
+        backfill: None,
     };
     Case { spec, position, taken: BTreeSet::new(), live: 0, now }
 }
