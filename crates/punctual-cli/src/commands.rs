@@ -112,9 +112,9 @@ impl Cli {
 impl Command {
     async fn ask(self, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
         match self {
-            Command::Call(args) => call::run(args, output).await,
-            Command::Describe(args) => describe::run(args, output).await,
-            Command::Health(args) => health::run(args, output).await,
+            Command::Call(args) => call::run(args, &target.tls, output).await,
+            Command::Describe(args) => describe::run(args, &target.tls, output).await,
+            Command::Health(args) => health::run(args, &target.tls, output).await,
             Command::Info => info::run(target, output).await,
             Command::Tasks(command) => tasks::run(command, target, output).await,
             Command::Schedules(command) => schedules::run(command, target, output).await,

@@ -11,6 +11,7 @@ use crate::exit::Failure;
 use crate::services::AllowedHost;
 use crate::target::{DEFAULT_TCP, default_socket, is_root};
 use crate::text::{parse_duration, show_duration};
+use crate::tls::ServerFiles;
 use punctual::engine::{EngineConfig, OnDoubt};
 use punctual::sqlite::SqliteConfig;
 use punctual::task::Retention;
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) listen: Vec<String>,
     /// Whether it may listen without encryption where other machines reach it.
     pub(crate) allow_plaintext_off_loopback: bool,
+    /// What it proves itself with at tls:// addresses.
+    pub(crate) tls: Option<ServerFiles>,
     /// How long calls and attempts may go on after it was told to stop.
     pub(crate) shutdown_grace: Duration,
     /// Which log lines are written: a level, or directives of tracing.
@@ -75,6 +78,7 @@ impl Default for Settings {
             store: SqliteConfig::default(),
             listen: socket.into_iter().chain([DEFAULT_TCP.to_owned()]).collect(),
             allow_plaintext_off_loopback: false,
+            tls: None,
             shutdown_grace: Duration::from_secs(30),
             log_level: "info".to_owned(),
             log_format: LogFormat::Text,
@@ -147,6 +151,11 @@ impl Settings {
     fn validate(&mut self) -> Result<(), String> {
         for address in &mut self.listen {
             *address = crate::target::written_out(address);
+            if address.starts_with("tls://") && self.tls.is_none() {
+                return Err(format!(
+                    "{address} needs a certificate and its key; name their files in the section [tls]"
+                ));
+            }
             if address.starts_with("inproc:") {
                 return Err(format!("listen: nobody outside reaches {address}; write tcp://HOST:PORT or unix:/PATH"));
             }

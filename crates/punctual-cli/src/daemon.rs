@@ -16,15 +16,17 @@ use crate::config::Settings;
 use crate::exit::Failure;
 use crate::output::Output;
 use crate::services::{CommandService, HttpService};
+use crate::tls::ServerFiles;
 use notify::notify;
 use punctual::clock::SystemClock;
 use punctual::engine::Engine;
+use punctual::rpc::tls::ServerTls;
 use punctual::rpc::{Server, ServerConfig, ServerHandle, Stopped};
 use punctual::sqlite::SqliteStore;
 use punctual::task::{MemStore, Store};
 use punctual_admin::{AdminServer, CommandServer, HttpServer};
 use serde::Serialize;
-use signals::Signals;
+use signals::{HANGUP, Signals};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +48,8 @@ struct Ready<'a> {
 pub(crate) async fn run(settings: Settings, output: &mut Output) -> Result<(), Failure> {
     // From here on a signal is not lost, whenever it comes.
     let mut signals = Signals::listen()?;
+    let tls = settings.tls.as_ref().map(|files| files.load().map(|tls| (files.clone(), tls))).transpose();
+    let tls = tls.map_err(|error| Failure::usage(error.to_string()))?;
     let store = open(&settings).await?;
     let http = HttpService::new(settings.http_allow.clone()).map_err(Failure::failed)?;
     let command =
@@ -54,7 +58,14 @@ pub(crate) async fn run(settings: Settings, output: &mut Output) -> Result<(), F
     let admin = Arc::new(AdminService::new(Catalog::new(Some(http.clone()), commands)));
     let (http, command) = (HttpServer::new(http), command.map(CommandServer::new));
 
-    let server = bind(&settings, AdminServer::from_arc(Arc::clone(&admin)), &http, command.as_ref()).await?;
+    let server = bind(
+        &settings,
+        tls.as_ref().map(|(_, tls)| tls.clone()),
+        AdminServer::from_arc(Arc::clone(&admin)),
+        &http,
+        command.as_ref(),
+    )
+    .await?;
     let mut builder = Engine::builder(Arc::clone(&store)).config(settings.engine.clone()).serve(http);
     if let Some(name) = settings.name.clone() {
         builder = builder.name(name);
@@ -69,10 +80,24 @@ pub(crate) async fn run(settings: Settings, output: &mut Output) -> Result<(), F
     tell_ready(&server, store.info().location, runs, output);
     notify("READY=1");
 
-    let signal = signals.next().await;
+    let signal = loop {
+        match signals.next().await {
+            HANGUP => reload(tls.as_ref()),
+            signal => break signal,
+        }
+    };
     tracing::info!(signal, grace = ?settings.shutdown_grace, "stopping; a second signal ends the grace");
     notify("STOPPING=1");
     stop(&server, &engine, settings.shutdown_grace, &mut signals).await
+}
+
+/// Takes up files that may have changed.
+fn reload(tls: Option<&(ServerFiles, ServerTls)>) {
+    match tls.map(|(files, tls)| files.reload(tls)) {
+        None => tracing::info!("nothing to read again: there are no certificates"),
+        Some(Ok(())) => tracing::info!("certificates were read again; new connections meet the new ones"),
+        Some(Err(error)) => tracing::error!(%error, "certificates could not be read again; the old ones stay"),
+    }
 }
 
 async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
@@ -84,6 +109,7 @@ async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
 
 async fn bind(
     settings: &Settings,
+    tls: Option<ServerTls>,
     admin: AdminServer<AdminService>,
     http: &HttpServer<HttpService>,
     command: Option<&CommandServer<CommandService>>,
@@ -91,6 +117,7 @@ async fn bind(
     let mut config = ServerConfig::default();
     config.allow_plaintext_off_loopback = settings.allow_plaintext_off_loopback;
     config.grace = settings.shutdown_grace;
+    config.tls = tls;
     let mut builder = Server::builder().config(config).service(admin).service(http.clone());
     if let Some(command) = command {
         builder = builder.service(command.clone());
@@ -133,7 +160,7 @@ async fn stop(server: &ServerHandle, engine: &Engine, grace: Duration, signals: 
     let (stopped, report) = tokio::select! {
         biased;
         done = async { tokio::join!(server.shutdown(grace), engine.shutdown(grace)) } => done,
-        signal = signals.next() => {
+        signal = signals.next_stop() => {
             tracing::warn!(signal, "a second signal: stopping without grace");
             // Calls are dropped with the process; attempts have to be given back.
             (Stopped::default(), engine.shutdown(Duration::ZERO).await)

@@ -14,6 +14,7 @@ mod output;
 mod services;
 mod target;
 mod text;
+mod tls;
 
 use clap::Parser;
 use commands::Cli;

@@ -7,7 +7,9 @@ pub(crate) use database::must_be_there;
 use database::DatabaseHost;
 
 use crate::exit::{Exit, Failure};
+use crate::tls::TlsFlags;
 use clap::Args;
+use punctual::rpc::ChannelConfig;
 use punctual::{CallError, Channel, Code, Status};
 use punctual_admin::AdminClient;
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ pub(crate) const DEFAULT_TCP: &str = "tcp://127.0.0.1:7400";
 /// Which daemon or database.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TargetFlags {
-    /// The daemon: tcp://HOST:PORT, unix:/PATH, HOST:PORT or /PATH.
+    /// The daemon: tcp://HOST:PORT, tls://HOST:PORT, unix:/PATH, HOST:PORT or /PATH.
     ///
     /// Without it: $PUNCTUAL_ADDR, else $XDG_RUNTIME_DIR/punctual.sock (root: /run/punctual.sock), else
     /// tcp://127.0.0.1:7400.
@@ -29,6 +31,8 @@ pub(crate) struct TargetFlags {
     /// $PUNCTUAL_DB says the same.
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) db: Option<String>,
+    #[command(flatten)]
+    pub(crate) tls: TlsFlags,
 }
 
 /// The daemon or database that was meant.
@@ -92,9 +96,10 @@ impl TargetFlags {
     }
 
     async fn reach(self) -> Result<Reached, Failure> {
+        let tls = self.tls.clone();
         match self.resolve()? {
             Target::Daemon(address) => {
-                let channel = connect(&address).await.map_err(|failure| {
+                let channel = connect(&address, &tls).await.map_err(|failure| {
                     if failure.exit() != Exit::Unavailable {
                         return failure;
                     }
@@ -107,7 +112,7 @@ impl TargetFlags {
             }
             Target::Database(location) => {
                 let host = DatabaseHost::start(&location).await?;
-                let channel = connect(host.address()).await?;
+                let channel = connect(host.address(), &tls).await?;
                 Ok(Reached { admin: AdminClient::new(channel), target: Target::Database(location), host: Some(host) })
             }
         }
@@ -146,8 +151,16 @@ impl Reached {
 ///
 /// # Errors
 /// Where the address means nothing, nobody answers, or what answers speaks something else.
-pub(crate) async fn connect(address: &str) -> Result<Channel, Failure> {
-    Channel::connect(&written_out(address)).await.map_err(|status| {
+pub(crate) async fn connect(address: &str, tls: &TlsFlags) -> Result<Channel, Failure> {
+    let address = written_out(address);
+    let mut config = ChannelConfig::default();
+    config.tls = tls.client()?;
+    if address.starts_with("tls://") && config.tls.is_none() {
+        return Err(Failure::usage(format!(
+            "cannot connect to {address}: nobody is trusted for it yet; name the authority's certificate by --tls-ca"
+        )));
+    }
+    Channel::builder(&address).config(config).connect().await.map_err(|status| {
         // Before there is a connection, no state can be in the way but that of the two sides' builds.
         let other_version = status.code() == Code::FailedPrecondition;
         let failure = Failure::from(status);
@@ -197,8 +210,8 @@ mod tests {
     #[test]
     fn flags_come_before_the_environment() {
         let none = TargetFlags::default;
-        let addr = || TargetFlags { addr: Some("h:1".to_owned()), db: None };
-        let db = || TargetFlags { addr: None, db: Some("a.db".to_owned()) };
+        let addr = || TargetFlags { addr: Some("h:1".to_owned()), ..none() };
+        let db = || TargetFlags { db: Some("a.db".to_owned()), ..none() };
         let both = [("PUNCTUAL_ADDR", "tcp://x:1"), ("PUNCTUAL_DB", "b.db")];
         assert_eq!(resolve(addr(), &both), daemon("tcp://h:1"));
         assert_eq!(resolve(db(), &both), Ok(Target::Database("a.db".to_owned())));

@@ -1,7 +1,7 @@
 //! The context itself: a small value that moves in and out of a thread-local around each poll of a handler.
 
 use crate::scope::CURRENT;
-use crate::{CancelReason, Host, Metadata, Peer, Scoped, TaskScope};
+use crate::{CancelReason, Host, Identity, Metadata, Peer, Scoped, TaskScope};
 use punctual_clock::Instant;
 use std::fmt;
 use std::future::poll_fn;
@@ -85,6 +85,12 @@ impl Context {
     #[must_use]
     pub fn peer(&self) -> Option<&Peer> {
         self.host.peer()
+    }
+
+    /// Who the caller is, where the server asks. `None` for a durable task.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Identity> {
+        self.peer()?.identity.as_ref()
     }
 
     /// The durable attempt, or `None` for a plain call.

@@ -1,5 +1,6 @@
 //! What a runtime must tell a context about the calls or attempts that it runs.
 
+use crate::Identity;
 use punctual_clock::Clock;
 use std::fmt;
 use std::task::{self, Poll};
@@ -34,9 +35,27 @@ impl fmt::Display for CancelReason {
 
 /// The other end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Peer {
-    /// The transport's address in URL form (`tcp://127.0.0.1:40312`, `unix:`, `inproc:`).
+    /// The transport's address in URL form (`tcp://127.0.0.1:40312`, `tls://…`, `unix:`, `inproc:`).
     pub address: String,
+    /// Who it is, where it had to prove that.
+    pub identity: Option<Identity>,
+}
+
+impl Peer {
+    /// A peer that nobody asked who it is.
+    #[must_use]
+    pub fn new(address: impl Into<String>) -> Self {
+        Peer { address: address.into(), identity: None }
+    }
+
+    /// The same as somebody.
+    #[must_use]
+    pub fn with_identity(mut self, identity: Option<Identity>) -> Self {
+        self.identity = identity;
+        self
+    }
 }
 
 /// A runtime that runs handlers: a server connection, or an engine.

@@ -7,12 +7,14 @@
 
 mod context;
 mod host;
+mod identity;
 mod metadata;
 mod scope;
 mod task;
 
 pub use context::Context;
 pub use host::{CancelReason, Host, Peer};
+pub use identity::Identity;
 pub use metadata::{Metadata, MetadataError};
 pub use scope::Scoped;
 pub use task::{SlotScope, TaskScope};

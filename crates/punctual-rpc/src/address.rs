@@ -18,6 +18,13 @@ pub enum Address {
         /// The port; 0 asks a listener for a free one.
         port: u16,
     },
+    /// `tls://host:port`: TLS over TCP. The host is what the server's certificate must name.
+    Tls {
+        /// The host, without brackets.
+        host: String,
+        /// The port; 0 asks a listener for a free one.
+        port: u16,
+    },
     /// `unix:/path/to/socket`.
     Unix(PathBuf),
     /// `unix:@name`: Linux's abstract namespace, without a file.
@@ -34,19 +41,10 @@ impl Address {
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let refuse = |why| AddressError { text: text.to_owned(), why };
         if let Some(rest) = text.strip_prefix("tcp://") {
-            let (host, port) = rest.rsplit_once(':').ok_or(refuse("a TCP address needs a port"))?;
-            let port = port.parse().map_err(|_| refuse("the port must be a number from 0 to 65535"))?;
-            let host = match host.strip_prefix('[') {
-                Some(inner) => {
-                    inner.strip_suffix(']').ok_or(refuse("the bracket of the IPv6 address is not closed"))?
-                }
-                None if host.contains(':') => return Err(refuse("an IPv6 address must stand in brackets")),
-                None => host,
-            };
-            if host.is_empty() || host.contains(['/', '@']) {
-                return Err(refuse("the host is missing or not a host"));
-            }
-            return Ok(Address::Tcp { host: host.to_owned(), port });
+            return host_and_port(rest).map(|(host, port)| Address::Tcp { host, port }).map_err(refuse);
+        }
+        if let Some(rest) = text.strip_prefix("tls://") {
+            return host_and_port(rest).map(|(host, port)| Address::Tls { host, port }).map_err(refuse);
         }
         if let Some(path) = text.strip_prefix("unix:") {
             if let Some(name) = path.strip_prefix('@') {
@@ -68,8 +66,22 @@ impl Address {
         if let Some(name) = text.strip_prefix("inproc:") {
             return check_name(name).map(|()| Address::Inproc(name.to_owned())).map_err(refuse);
         }
-        Err(refuse("write tcp://HOST:PORT, unix:/PATH, unix:@NAME or inproc:NAME"))
+        Err(refuse("write tcp://HOST:PORT, tls://HOST:PORT, unix:/PATH, unix:@NAME or inproc:NAME"))
     }
+}
+
+fn host_and_port(text: &str) -> Result<(String, u16), &'static str> {
+    let (host, port) = text.rsplit_once(':').ok_or("a TCP address needs a port")?;
+    let port = port.parse().map_err(|_| "the port must be a number from 0 to 65535")?;
+    let host = match host.strip_prefix('[') {
+        Some(inner) => inner.strip_suffix(']').ok_or("the bracket of the IPv6 address is not closed")?,
+        None if host.contains(':') => return Err("an IPv6 address must stand in brackets"),
+        None => host,
+    };
+    if host.is_empty() || host.contains(['/', '@']) {
+        return Err("the host is missing or not a host");
+    }
+    Ok((host.to_owned(), port))
 }
 
 fn check_name(name: &str) -> Result<(), &'static str> {
@@ -91,13 +103,17 @@ impl FromStr for Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp { host, port } if host.contains(':') => write!(f, "tcp://[{host}]:{port}"),
-            Address::Tcp { host, port } => write!(f, "tcp://{host}:{port}"),
+            Address::Tcp { host, port } => write_host(f, "tcp", host, *port),
+            Address::Tls { host, port } => write_host(f, "tls", host, *port),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
             Address::UnixAbstract(name) => write!(f, "unix:@{name}"),
             Address::Inproc(name) => write!(f, "inproc:{name}"),
         }
     }
+}
+
+fn write_host(f: &mut fmt::Formatter<'_>, scheme: &str, host: &str, port: u16) -> fmt::Result {
+    if host.contains(':') { write!(f, "{scheme}://[{host}]:{port}") } else { write!(f, "{scheme}://{host}:{port}") }
 }
 
 /// A text that is no address.
@@ -122,9 +138,15 @@ mod tests {
     /// Every form reads back as it is written.
     #[test]
     fn addresses_read_back() {
-        for text in
-            ["tcp://127.0.0.1:7400", "tcp://[::1]:0", "tcp://db.local:80", "unix:/run/a.sock", "unix:@a", "inproc:a"]
-        {
+        for text in [
+            "tcp://127.0.0.1:7400",
+            "tcp://[::1]:0",
+            "tcp://db.local:80",
+            "tls://[::1]:1",
+            "unix:/run/a.sock",
+            "unix:@a",
+            "inproc:a",
+        ] {
             assert_eq!(Address::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Address::parse("unix:///run/a").unwrap(), Address::Unix("/run/a".into()));

@@ -4,11 +4,14 @@
 //! connections up. [`Channel`] is a client's handle, [`Server`] the other end, [`transport`] what lies between.
 
 pub mod address;
+pub mod auth;
 pub mod client;
 mod driver;
 mod scratch;
 pub mod server;
 mod stats;
+#[cfg(feature = "_tls")]
+pub mod tls;
 pub mod transport;
 
 pub use address::{Address, AddressError};

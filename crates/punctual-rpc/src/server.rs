@@ -12,6 +12,7 @@ mod listener;
 mod permits;
 mod place;
 mod registry;
+mod retirement;
 mod service;
 mod shared;
 mod stop;

@@ -5,6 +5,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::target::connect;
 use crate::text::{parse_duration, shown};
+use crate::tls::TlsFlags;
 use clap::Args;
 use punctual::rpc::{CallOptions, ServiceDescription};
 use punctual::{Bytes, CallError};
@@ -36,7 +37,7 @@ pub(crate) struct CallArgs {
     metadata: Vec<String>,
 }
 
-pub(crate) async fn run(args: CallArgs, output: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(args: CallArgs, tls: &TlsFlags, output: &mut Output) -> Result<(), Failure> {
     let body = Bytes::from(json_argument(&args.args)?);
     let timeout = parse_duration(&args.timeout).map_err(|error| Failure::usage(format!("--timeout: {error}")))?;
     if timeout.is_zero() {
@@ -49,7 +50,7 @@ pub(crate) async fn run(args: CallArgs, output: &mut Output) -> Result<(), Failu
             .ok_or_else(|| Failure::usage(format!("--metadata `{}` has no `=`; write NAME=VALUE", shown(pair))))?;
         options = options.metadata(name, value);
     }
-    let channel = connect(&args.server).await?;
+    let channel = connect(&args.server, tls).await?;
     let result = async {
         let services = channel.describe().await?;
         if is_oneway(&services, &args.method)? {

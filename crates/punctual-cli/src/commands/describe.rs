@@ -4,6 +4,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::target::connect;
 use crate::text::shown;
+use crate::tls::TlsFlags;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -20,8 +21,8 @@ pub(crate) struct DescribeArgs {
     service: Option<String>,
 }
 
-pub(crate) async fn run(args: DescribeArgs, output: &mut Output) -> Result<(), Failure> {
-    let channel = connect(&args.server).await?;
+pub(crate) async fn run(args: DescribeArgs, tls: &TlsFlags, output: &mut Output) -> Result<(), Failure> {
+    let channel = connect(&args.server, tls).await?;
     let services = channel.describe().await;
     channel.close().await;
     let mut services = services?;

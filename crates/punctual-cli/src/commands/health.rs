@@ -4,6 +4,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::target::connect;
 use crate::text::shown;
+use crate::tls::TlsFlags;
 use clap::Args;
 use punctual::rpc::HealthStatus;
 use serde::Serialize;
@@ -31,8 +32,8 @@ struct Health<'a> {
     status: HealthStatus,
 }
 
-pub(crate) async fn run(args: HealthArgs, output: &mut Output) -> Result<(), Failure> {
-    let channel = connect(&args.server).await?;
+pub(crate) async fn run(args: HealthArgs, tls: &TlsFlags, output: &mut Output) -> Result<(), Failure> {
+    let channel = connect(&args.server, tls).await?;
     let status = channel.health(args.service.as_deref().unwrap_or_default()).await;
     channel.close().await;
     let status = status?;

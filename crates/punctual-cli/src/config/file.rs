@@ -3,9 +3,10 @@
 use super::{LogFormat, Settings, duration, hosts, kept, log_format_of, on_doubt_of, retention};
 use crate::exit::{Exit, Failure};
 use crate::text::show_duration;
+use crate::tls::ServerFiles;
 use punctual::engine::OnDoubt;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The largest file that is read.
@@ -21,6 +22,8 @@ pub(crate) struct ConfigFile {
     pub(crate) allow_plaintext_off_loopback: Option<bool>,
     pub(crate) shutdown_grace: Option<String>,
     #[serde(default)]
+    pub(crate) tls: TlsSection,
+    #[serde(default)]
     pub(crate) log: LogSection,
     #[serde(default)]
     pub(crate) commands: CommandsSection,
@@ -30,6 +33,14 @@ pub(crate) struct ConfigFile {
     pub(crate) engine: EngineSection,
     #[serde(default)]
     pub(crate) store: StoreSection,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TlsSection {
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) client_ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +92,30 @@ pub(crate) struct StoreSection {
     pub(crate) readers: Option<usize>,
 }
 
+impl TlsSection {
+    fn apply(self, settings: &mut Settings) -> Result<(), String> {
+        // An empty path is none, as the file with every setting has it.
+        let named = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
+        settings.tls = match (named(self.certificate), named(self.key), named(self.client_ca)) {
+            (Some(certificate), Some(key), client_ca) => Some(ServerFiles { certificate, key, client_ca }),
+            (None, None, None) => None,
+            _ => return Err("[tls] needs both certificate and key".to_owned()),
+        };
+        Ok(())
+    }
+
+    fn of(settings: &Settings) -> Self {
+        let none = PathBuf::new;
+        let files = settings.tls.clone();
+        let files = files.unwrap_or_else(|| ServerFiles { certificate: none(), key: none(), client_ca: None });
+        TlsSection {
+            certificate: Some(files.certificate),
+            key: Some(files.key),
+            client_ca: Some(files.client_ca.unwrap_or_default()),
+        }
+    }
+}
+
 impl ConfigFile {
     /// Reads a file.
     ///
@@ -124,6 +159,7 @@ impl ConfigFile {
             listen,
             allow_plaintext_off_loopback,
             shutdown_grace,
+            tls,
             log,
             commands,
             http,
@@ -134,6 +170,7 @@ impl ConfigFile {
         set(&mut settings.listen, listen);
         set(&mut settings.allow_plaintext_off_loopback, allow_plaintext_off_loopback);
         set_duration("shutdown_grace", &mut settings.shutdown_grace, shutdown_grace)?;
+        tls.apply(settings)?;
         set(&mut settings.log_level, log.level);
         if let Some(format) = log.format {
             settings.log_format = log_format_of(&format)?;
@@ -157,6 +194,7 @@ impl ConfigFile {
             listen: Some(settings.listen.clone()),
             allow_plaintext_off_loopback: Some(settings.allow_plaintext_off_loopback),
             shutdown_grace: text(settings.shutdown_grace),
+            tls: TlsSection::of(settings),
             log: LogSection {
                 level: Some(settings.log_level.clone()),
                 format: Some(

@@ -17,3 +17,4 @@ mod serve;
 mod services;
 mod support;
 mod tasks;
+mod tls;

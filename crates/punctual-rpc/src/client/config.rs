@@ -1,5 +1,6 @@
 //! What of a channel can be set.
 
+use crate::auth::Credentials;
 use crate::client::Channel;
 use crate::client::target::Target;
 use crate::transport::Dial;
@@ -26,8 +27,11 @@ pub struct ChannelConfig {
     pub write_latency_max: Duration,
     /// The limits of this side.
     pub limits: Limits,
-    /// What the server's authentication reads from the handshake; at most about 4,000 bytes. Empty.
-    pub authentication: Vec<u8>,
+    /// How servers are met at `tls://` addresses. `None`.
+    #[cfg(feature = "_tls")]
+    pub tls: Option<crate::tls::ClientTls>,
+    /// What the server's authentication reads from the handshake, asked for with each try to connect. `None`: nothing.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// What budgets are measured with.
     pub clock: Arc<dyn Clock>,
     /// What the connections' drivers read, apart from the calls' clock so that the two can be counted apart. `None` is
@@ -46,7 +50,9 @@ impl Default for ChannelConfig {
             backoff_max: Duration::from_secs(5),
             write_latency_max: Duration::ZERO,
             limits: Limits::default(),
-            authentication: Vec::new(),
+            #[cfg(feature = "_tls")]
+            tls: None,
+            credentials: None,
             clock: Arc::new(SystemClock),
             driver_clock: None,
             entropy: Arc::new(SeededEntropy::from_system()),

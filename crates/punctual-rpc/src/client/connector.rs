@@ -15,7 +15,6 @@ use crate::client::timer::sleep_until;
 use crate::stats::ChannelStats;
 use arc_swap::ArcSwapOption;
 use punctual_clock::Instant;
-use punctual_proto::handshake::Hello;
 use punctual_proto::status::Status;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -232,15 +231,13 @@ async fn maintain(maintained: Maintained) {
     let shared = &maintained.0;
     let clock = Arc::clone(&shared.config.clock);
     let driver_clock = shared.config.driver_clock.clone().unwrap_or_else(|| Arc::clone(&clock));
-    let mut hello = Hello::new(shared.config.limits);
-    hello.authentication.clone_from(&shared.config.authentication);
     let mut states = shared.state.subscribe();
     let mut failures = 0u32;
     while shared.set(State::Connecting) {
         let latency = shared.config.write_latency_max;
         let build =
             |agreement: &_, welcome: &_| Connection::new(agreement, welcome, Arc::clone(&driver_clock), latency);
-        let attempt = Try { hello: &hello, connect_timeout: shared.config.connect_timeout, build: &build };
+        let attempt = Try { config: &shared.config, build: &build };
         let tried = tokio::select! {
             biased;
             tried = shared.target.connect(&attempt) => tried,

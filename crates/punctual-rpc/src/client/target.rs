@@ -1,17 +1,17 @@
 //! What a channel connects to, and how a link becomes a connection.
 
 use crate::address::Address;
+use crate::client::config::ChannelConfig;
 use crate::client::connection::Connection;
-use crate::driver::opening::{OpeningError, open_client};
+use crate::driver::opening::{OpeningError, link_status, open_client};
 use crate::driver::{Driver, Role};
 use crate::transport::{BoxFuture, Dial, Link, inproc, tcp, unix};
-use punctual_proto::handshake::Hello;
+use punctual_proto::handshake::{HandshakeError, Hello};
 use punctual_proto::status::Status;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::timeout;
 
 #[derive(Debug, Clone)]
@@ -34,8 +34,7 @@ pub(crate) type Driven = (Arc<Connection>, BoxFuture<'static, ()>);
 
 /// How one try to connect is to be made.
 pub(crate) struct Try<'a> {
-    pub(crate) hello: &'a Hello,
-    pub(crate) connect_timeout: Duration,
+    pub(crate) config: &'a ChannelConfig,
     /// Makes the connection of what was agreed.
     pub(crate) build:
         &'a (dyn Fn(&punctual_proto::handshake::Agreement, &punctual_proto::handshake::Welcome) -> Connection + Sync),
@@ -49,6 +48,18 @@ impl Target {
     pub(crate) async fn connect(&self, attempt: &Try<'_>) -> Result<Driven, Status> {
         match self {
             Target::Address(Address::Tcp { host, port }) => self.open(tcp::connect(host, *port), attempt).await,
+            #[cfg(feature = "_tls")]
+            Target::Address(Address::Tls { host, port }) => {
+                let tls = attempt.config.tls.clone().ok_or_else(|| {
+                    Status::invalid_argument(format!(
+                        "cannot connect to {self}: nobody is trusted for it yet; set ChannelConfig::tls"
+                    ))
+                })?;
+                let link = async move { tls.connect(host, tcp::connect(host, *port).await?).await };
+                self.open(link, attempt).await
+            }
+            #[cfg(not(feature = "_tls"))]
+            Target::Address(Address::Tls { .. }) => Err(self.unreachable(&tcp::without_tls())),
             Target::Address(Address::Unix(path)) => self.open(unix::connect(path), attempt).await,
             Target::Address(Address::UnixAbstract(name)) => {
                 self.open(async { unix::connect_abstract(name) }, attempt).await
@@ -63,13 +74,21 @@ impl Target {
         link: impl Future<Output = io::Result<L>>,
         attempt: &Try<'_>,
     ) -> Result<Driven, Status> {
-        let link = timeout(attempt.connect_timeout, link).await.unwrap_or_else(|_| {
-            let text = format!("no answer within {:?}", attempt.connect_timeout);
+        let config = attempt.config;
+        let link = timeout(config.connect_timeout, link).await.unwrap_or_else(|_| {
+            let text = format!("no answer within {:?}", config.connect_timeout);
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         });
         let mut link = link.map_err(|error| self.unreachable(&error))?;
-        let within = attempt.hello.limits.handshake_timeout;
-        let opened = timeout(within, open_client(&mut link, attempt.hello)).await.unwrap_or_else(|_| {
+        let mut hello = Hello::new(config.limits);
+        let within = config.limits.handshake_timeout;
+        let opening = async {
+            if let Some(credentials) = &config.credentials {
+                hello.authentication = credentials.fetch().await.map_err(HandshakeError::Refused)?;
+            }
+            open_client(&mut link, &hello).await
+        };
+        let opened = timeout(within, opening).await.unwrap_or_else(|_| {
             let text = format!("the handshake did not end within {within:?}");
             Err(OpeningError::Io(io::Error::new(io::ErrorKind::TimedOut, text)))
         });
@@ -94,13 +113,16 @@ impl Target {
             (Target::Address(Address::Unix(_)), io::ErrorKind::PermissionDenied) => {
                 "the socket file's permissions do not let this user in"
             }
-            (Target::Address(Address::Tcp { .. }), io::ErrorKind::ConnectionRefused) => {
+            (Target::Address(Address::Tcp { .. } | Address::Tls { .. }), io::ErrorKind::ConnectionRefused) => {
                 "nothing listens on that port; is the server running?"
             }
             (Target::Address(Address::UnixAbstract(_)), io::ErrorKind::ConnectionRefused) => {
                 "nothing listens under that name; is the server running?"
             }
-            _ => return Status::unavailable(format!("cannot connect to {self}: {error}")),
+            _ => {
+                let status = link_status(error);
+                return Status::new(status.code(), format!("cannot connect to {self}: {}", status.message()));
+            }
         };
         Status::unavailable(format!("cannot connect to {self}: {hint}"))
     }

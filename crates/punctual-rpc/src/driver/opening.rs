@@ -28,9 +28,18 @@ pub(crate) enum OpeningError {
 impl OpeningError {
     pub(crate) fn to_status(&self) -> Status {
         match self {
-            OpeningError::Io(error) => Status::unavailable(error.to_string()),
+            OpeningError::Io(error) => link_status(error),
             OpeningError::Handshake(error) => error.to_status(),
         }
+    }
+}
+
+/// Why there is no link, as a status: a side that did not prove itself is no side that is away.
+pub(crate) fn link_status(error: &io::Error) -> Status {
+    match error.kind() {
+        // What the TLS library says of certificates, alerts and bytes that are none of its own.
+        io::ErrorKind::InvalidData => Status::unauthenticated(error.to_string()),
+        _ => Status::unavailable(error.to_string()),
     }
 }
 
@@ -75,11 +84,11 @@ pub(crate) async fn open_client<L: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// The server's side. `refuse` may turn the client away once its hello was read.
+/// The server's side. `admit` may turn the client away once its hello was read and agreed to.
 pub(crate) async fn open_server<L: AsyncRead + AsyncWrite + Unpin>(
     link: &mut L,
     welcome: &Welcome,
-    refuse: impl FnOnce(&Hello) -> Option<Status>,
+    admit: impl AsyncFnOnce(&Hello) -> Result<(), Status>,
 ) -> Result<Opened, OpeningError> {
     let mut bytes = BytesMut::new();
     let header = match read_handshake(link, &mut bytes, Direction::FromClient).await {
@@ -87,11 +96,13 @@ pub(crate) async fn open_server<L: AsyncRead + AsyncWrite + Unpin>(
         other => other?,
     };
     let payload = bytes.split_to(usize::try_from(header.len).unwrap_or(usize::MAX).min(bytes.len()));
-    let agreed = Hello::decode(&payload).and_then(|hello| match refuse(&hello) {
-        Some(status) => Err(HandshakeError::Refused(status)),
-        None => accept(welcome, &hello),
-    });
-    let agreement = match agreed {
+    let agreed = async {
+        let hello = Hello::decode(&payload)?;
+        let agreement = accept(welcome, &hello)?;
+        admit(&hello).await.map_err(HandshakeError::Refused)?;
+        Ok(agreement)
+    };
+    let agreement = match agreed.await {
         Ok(agreement) => agreement,
         Err(error) => return Err(say_no(link, error).await),
     };

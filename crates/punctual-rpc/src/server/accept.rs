@@ -1,14 +1,20 @@
 //! From an accepted link to a connection. Accepting never waits for a peer: each link has a task of its own.
 
+use crate::auth::Presented;
 use crate::driver::Driver;
 use crate::driver::opening::{OpeningError, open_server};
 use crate::server::connection::Connection;
 use crate::server::listener::{Accepted, Listener};
+use crate::server::retirement::Retirement;
 use crate::server::shared::Shared;
-use crate::server::stop::{begin_drain, end_drain};
+use crate::server::stop::{STOPPING, begin_drain, end_drain};
 use crate::transport::Link;
+use punctual_context::Peer;
+use punctual_proto::frame::GoAwayReason;
+use punctual_proto::handshake::Hello;
 use punctual_proto::status::Status;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,10 +33,14 @@ pub(crate) async fn accept_all(mut listener: Listener, shared: Arc<Shared>) {
                 wait = ACCEPT_WAIT_FIRST;
                 let shared = Arc::clone(&shared);
                 match accepted {
-                    Accepted::Tcp(link, peer) => tokio::spawn(serve(link, peer, shared)),
-                    Accepted::Unix(link, peer) => tokio::spawn(serve(link, peer, shared)),
-                    Accepted::Inproc(link, peer) => tokio::spawn(serve(link, peer, shared)),
-                    Accepted::Custom(link, peer) => tokio::spawn(serve(link, peer, shared)),
+                    Accepted::Tcp(link, peer) => tokio::spawn(serve(plain(link), peer, shared)),
+                    #[cfg(feature = "_tls")]
+                    Accepted::Tls(link, peer, tls) => {
+                        tokio::spawn(async move { serve(tls.accept(link), peer, shared).await })
+                    }
+                    Accepted::Unix(link, peer) => tokio::spawn(serve(plain(link), peer, shared)),
+                    Accepted::Inproc(link, peer) => tokio::spawn(serve(plain(link), peer, shared)),
+                    Accepted::Custom(link, peer) => tokio::spawn(serve(plain(link), peer, shared)),
                 };
             }
             Err(error) => {
@@ -53,11 +63,41 @@ impl Drop for Reserved<'_> {
     }
 }
 
-async fn serve<L: Link>(mut link: L, peer: String, shared: Arc<Shared>) {
+/// A link that proves nothing about its peer.
+async fn plain<L>(link: L) -> io::Result<(L, Vec<Vec<u8>>)> {
+    Ok((link, Vec::new()))
+}
+
+/// Serves a link from its handshakes to its end. `secured` gives it with the certificates that the peer proved itself with.
+async fn serve<L: Link>(
+    secured: impl Future<Output = io::Result<(L, Vec<Vec<u8>>)>>,
+    peer: String,
+    shared: Arc<Shared>,
+) {
     let mut reserved = Reserved(None);
     let opened = {
         let mut handshake = shared.handshakes.begin();
-        let opening = open_server(&mut link, &shared.welcome, |_| refuse(&shared, &mut reserved));
+        let (reserved, peer) = (&mut reserved, &*peer);
+        let opening = async {
+            let (mut link, certificates) = secured.await?;
+            let mut identity = None;
+            let admit = async |hello: &Hello| {
+                refuse(&shared, reserved)?;
+                if let Some(authenticator) = &shared.config.authenticator {
+                    let presented = Presented::new(&hello.authentication, &certificates, peer);
+                    let proved = authenticator.authenticate(presented).await?;
+                    if proved.expires.is_some_and(|expires| shared.config.clock.timestamp() >= expires) {
+                        return Err(Status::unauthenticated(
+                            "what the credentials prove has expired; bring fresh ones",
+                        ));
+                    }
+                    identity = Some(proved);
+                }
+                Ok(())
+            };
+            let opened = open_server(&mut link, &shared.welcome, admit).await?;
+            Ok((link, opened, identity))
+        };
         let within = shared.config.limits.handshake_timeout;
         let late = || OpeningError::Io(io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long"));
         tokio::select! {
@@ -66,7 +106,7 @@ async fn serve<L: Link>(mut link: L, peer: String, shared: Arc<Shared>) {
             () = handshake.evicted() => Err(late()),
         }
     };
-    let opened = match opened {
+    let (link, opened, identity) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             shared.failed_handshakes.fetch_add(1, Ordering::Relaxed);
@@ -74,20 +114,25 @@ async fn serve<L: Link>(mut link: L, peer: String, shared: Arc<Shared>) {
             return;
         }
     };
-    let connection = Arc::new(Connection::new(&opened.agreement, peer, Arc::clone(&shared)));
+    let connection =
+        Arc::new(Connection::new(&opened.agreement, Peer::new(peer).with_identity(identity), Arc::clone(&shared)));
     let (id, sealed) = shared.register(&connection);
     reserved.0 = None;
     if shared.is_draining() {
         // It came in while the server began to stop.
-        begin_drain(&connection);
+        begin_drain(&connection, GoAwayReason::Shutdown, STOPPING);
     }
     if sealed {
-        end_drain(&connection);
+        end_drain(&connection, GoAwayReason::Shutdown, STOPPING);
     }
-    let driver = Driver::new(link, Arc::clone(&connection), &opened.agreement, opened.rest);
-    drop(connection);
+    let retirement = Retirement::of(&connection);
+    let driver = pin!(Driver::new(link, Arc::clone(&connection), &opened.agreement, opened.rest));
+    let connection = Arc::downgrade(&{ connection });
     let _registered = Registered(&shared, id);
-    driver.await;
+    match retirement {
+        Some(retirement) => retirement.accompany(driver, &connection).await,
+        None => driver.await,
+    }
 }
 
 /// Takes the connection off the list also where its task is dropped.
@@ -99,15 +144,16 @@ impl Drop for Registered<'_> {
     }
 }
 
-fn refuse<'a>(shared: &'a Shared, reserved: &mut Reserved<'a>) -> Option<Status> {
+/// Turns a peer away for whom there is no room, whoever it is; else takes its place.
+fn refuse<'a>(shared: &'a Shared, reserved: &mut Reserved<'a>) -> Result<(), Status> {
     if shared.is_draining() {
-        return Some(Status::unavailable("the server is stopping"));
+        return Err(Status::unavailable("the server is stopping"));
     }
     if shared.reserve() {
         reserved.0 = Some(shared);
-        return None;
+        return Ok(());
     }
     let max = shared.config.server_limits.connections_max;
     let text = format!("the server has {max} connections, which is its connections_max; try again later");
-    Some(Status::resource_exhausted(text).with_limit("connections_max", u64::from(max)))
+    Err(Status::resource_exhausted(text).with_limit("connections_max", u64::from(max)))
 }

@@ -1,5 +1,6 @@
 //! What of a server can be set.
 
+use crate::auth::{Authenticate, Authorize};
 use crate::server::error::ServerError;
 use punctual_clock::{Clock, SystemClock};
 use punctual_proto::limits::{Limits, ServerLimits};
@@ -29,10 +30,20 @@ pub struct ServerConfig {
     /// How long a stop waits, behind its grace, for handlers that were cancelled; what is stuck then is reported and left.
     /// 5 s.
     pub stuck_after: Duration,
+    /// How long a connection may live before its client is asked to open another one; up to a tenth is added by chance, so
+    /// that they do not all come at once. At least 1 s. `None`: for ever.
+    pub connection_age_max: Option<Duration>,
     /// The permissions of socket files. `0o600`: this user only.
     pub unix_mode: u32,
     /// Listen without encryption on addresses that other machines reach. `false`.
     pub allow_plaintext_off_loopback: bool,
+    /// How clients are met at `tls://` addresses. `None`.
+    #[cfg(feature = "_tls")]
+    pub tls: Option<crate::tls::ServerTls>,
+    /// Who may connect, and as whom. `None`: everybody, as nobody in particular.
+    pub authenticator: Option<Arc<dyn Authenticate>>,
+    /// Who may call what, asked before any argument is decoded. `None`: whoever is connected, everything.
+    pub authorizer: Option<Arc<dyn Authorize>>,
     /// What budgets are measured with.
     pub clock: Arc<dyn Clock>,
 }
@@ -48,8 +59,13 @@ impl Default for ServerConfig {
             write_latency_max: Duration::ZERO,
             grace: Duration::from_secs(10),
             stuck_after: Duration::from_secs(5),
+            connection_age_max: None,
             unix_mode: 0o600,
             allow_plaintext_off_loopback: false,
+            #[cfg(feature = "_tls")]
+            tls: None,
+            authenticator: None,
+            authorizer: None,
             clock: Arc::new(SystemClock),
         }
     }
@@ -68,6 +84,12 @@ impl ServerConfig {
                 "budget_max is {:?} and budget_min {:?}; set the first above the other",
                 self.budget_max.unwrap_or_default(),
                 self.budget_min
+            )));
+        }
+        if self.connection_age_max.is_some_and(|max| max < Duration::from_secs(1)) {
+            return Err(ServerError::config(format!(
+                "connection_age_max is {:?}; set it to at least 1 s, or to none",
+                self.connection_age_max.unwrap_or_default()
             )));
         }
         Ok(())

@@ -6,7 +6,8 @@ use crate::server::place::{Place, REFUSAL_BYTES_MAX};
 use crate::server::shared::Shared;
 use bytes::Bytes;
 use punctual_clock::Clock;
-use punctual_context::{CancelReason, Host, Metadata, Peer};
+use punctual_context::{CancelReason, Host, Identity, Metadata, Peer};
+use punctual_proto::contract::MethodDescriptor;
 use punctual_proto::describe::HealthStatus;
 use punctual_proto::frame::{CallId, Direction, HealthFrame};
 use punctual_proto::handshake::Agreement;
@@ -34,12 +35,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(agreement: &Agreement, peer: String, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(agreement: &Agreement, peer: Peer, shared: Arc<Shared>) -> Self {
         Connection {
             session: Mutex::new(ServerSession::new(agreement, shared.config.budgets())),
             congested: AtomicBool::new(false),
             limits: agreement.limits,
-            peer: Peer { address: peer },
+            peer,
             shared,
             turns: AtomicU64::new(0),
         }
@@ -51,6 +52,11 @@ impl Connection {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Who the peer is, where it had to prove that.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.peer.identity.as_ref()
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -106,11 +112,29 @@ impl Connection {
                 return;
             }
         };
+        if let Err(status) = self.may_call(method.descriptor, &metadata) {
+            place.refuse(&status);
+            return;
+        }
         let inbound = Inbound::new(place, method.descriptor, codec, deadline, metadata, body);
         // A panic of the service's own dispatch, or of a decoder, ends that call alone.
         if catch_unwind(AssertUnwindSafe(|| method.service.dispatch(method.index, inbound))).is_err() {
             self.shared.panicked(method.descriptor.full_name);
         }
+    }
+
+    /// Whether the peer is still who it was, and may call this.
+    fn may_call(&self, method: &MethodDescriptor, metadata: &Metadata) -> Result<(), Status> {
+        let config = &self.shared.config;
+        let identity = self.identity();
+        if let Some(expires) = identity.and_then(|identity| identity.expires)
+            && config.clock.timestamp() >= expires
+        {
+            return Err(Status::unauthenticated(
+                "the identity that this connection was opened with has expired; connect again",
+            ));
+        }
+        config.authorizer.as_ref().map_or(Ok(()), |authorizer| authorizer.authorize(identity, method, metadata))
     }
 
     fn refused(&self, call: CallId, refused: Refused) {

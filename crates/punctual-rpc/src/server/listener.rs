@@ -3,6 +3,8 @@
 use crate::address::Address;
 use crate::server::config::ServerConfig;
 use crate::server::error::ServerError;
+#[cfg(feature = "_tls")]
+use crate::tls::ServerTls;
 use crate::transport::inproc::InprocListener;
 use crate::transport::unix::Unlink;
 use crate::transport::{Link, Listen, tcp, unix};
@@ -14,6 +16,8 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener, String),
+    #[cfg(feature = "_tls")]
+    Tls(TcpListener, String, ServerTls),
     Unix(UnixListener, String, #[expect(dead_code, reason = "it acts when it is dropped")] Option<Unlink>),
     Inproc(InprocListener, String),
     Custom(Box<dyn Listen>),
@@ -22,6 +26,9 @@ pub(crate) enum Listener {
 /// A link that was accepted, and where it came from.
 pub(crate) enum Accepted {
     Tcp(TcpStream, String),
+    /// The peer has not proved anything yet.
+    #[cfg(feature = "_tls")]
+    Tls(TcpStream, String, ServerTls),
     Unix(UnixStream, String),
     Inproc(DuplexStream, String),
     Custom(Box<dyn Link>, String),
@@ -36,6 +43,17 @@ impl Listener {
                 let local = listener.local_addr().map_err(fail)?;
                 Ok(Listener::Tcp(listener, format!("tcp://{local}")))
             }
+            #[cfg(feature = "_tls")]
+            Address::Tls { host, port } => {
+                let tls = config.tls.clone().ok_or_else(|| {
+                    ServerError::config(format!("{address} needs a certificate; set ServerConfig::tls"))
+                })?;
+                let listener = tcp::listen(host, *port, true).await.map_err(fail)?;
+                let local = listener.local_addr().map_err(fail)?;
+                Ok(Listener::Tls(listener, format!("tls://{local}"), tls))
+            }
+            #[cfg(not(feature = "_tls"))]
+            Address::Tls { .. } => Err(fail(tcp::without_tls())),
             Address::Unix(path) => {
                 let listener = unix::listen(path, config.unix_mode).await.map_err(fail)?;
                 Ok(Listener::Unix(listener, address.to_string(), Some(Unlink::new(path.clone()))))
@@ -51,6 +69,8 @@ impl Listener {
 
     pub(crate) fn address(&self) -> String {
         match self {
+            #[cfg(feature = "_tls")]
+            Listener::Tls(_, address, _) => address.clone(),
             Listener::Tcp(_, address) | Listener::Unix(_, address, _) | Listener::Inproc(_, address) => address.clone(),
             Listener::Custom(listener) => listener.address(),
         }
@@ -63,6 +83,12 @@ impl Listener {
                 // A peer that is gone already is found out by the handshake.
                 let _ = tcp::tune(&stream);
                 Ok(Accepted::Tcp(stream, format!("tcp://{peer}")))
+            }
+            #[cfg(feature = "_tls")]
+            Listener::Tls(listener, _, tls) => {
+                let (stream, peer) = listener.accept().await?;
+                let _ = tcp::tune(&stream);
+                Ok(Accepted::Tls(stream, format!("tls://{peer}"), tls.clone()))
             }
             Listener::Unix(listener, address, _) => {
                 let (stream, _) = listener.accept().await?;

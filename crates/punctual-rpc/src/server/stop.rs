@@ -16,9 +16,9 @@ use tokio::time::timeout;
 
 /// How long the first go-away may take to come back as a pong. A peer that is slower loses only that calls which it sent
 /// in between are sent again.
-const PONG_WITHIN: Duration = Duration::from_secs(1);
+pub(crate) const PONG_WITHIN: Duration = Duration::from_secs(1);
 
-const TEXT: &str = "the server is stopping";
+pub(crate) const STOPPING: &str = "the server is stopping";
 
 /// How a server stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -121,15 +121,17 @@ impl fmt::Debug for ServerHandle {
     }
 }
 
-pub(crate) fn begin_drain(connection: &Connection) {
-    let driver = connection.session().begin_drain(GoAwayReason::Shutdown, TEXT, Ping(1));
+/// Tells the client to send no new calls.
+pub(crate) fn begin_drain(connection: &Connection, why: GoAwayReason, text: &str) {
+    let driver = connection.session().begin_drain(why, text, Ping(1));
     if let Some(driver) = driver {
         driver.wake();
     }
 }
 
-pub(crate) fn end_drain(connection: &Connection) {
-    let driver = connection.session().end_drain(GoAwayReason::Shutdown, TEXT);
+/// Tells the client which calls were accepted; behind them the connection closes.
+pub(crate) fn end_drain(connection: &Connection, why: GoAwayReason, text: &str) {
+    let driver = connection.session().end_drain(why, text);
     if let Some(driver) = driver {
         driver.wake();
     }
@@ -149,12 +151,12 @@ async fn settle(shared: &Shared, within: Duration, mut done: impl FnMut(&Shared)
 pub(crate) async fn stop(shared: &Shared, grace: Duration) -> Stopped {
     shared.drain();
     for connection in shared.open() {
-        begin_drain(&connection);
+        begin_drain(&connection, GoAwayReason::Shutdown, STOPPING);
     }
     let awaits_pong = |shared: &Shared| shared.open().iter().any(|connection| connection.session().awaits_pong());
     settle(shared, PONG_WITHIN.min(grace), |shared| !awaits_pong(shared)).await;
     for connection in shared.seal() {
-        end_drain(&connection);
+        end_drain(&connection, GoAwayReason::Shutdown, STOPPING);
     }
     let mut stopped = Stopped::default();
     if settle(shared, grace, Shared::is_quiet).await {

@@ -42,8 +42,8 @@ pub(crate) async fn listen(host: &str, port: u16, off_loopback: bool) -> io::Res
     if !off_loopback && !is_loopback(address) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            "other machines reach that address and nothing is encrypted; listen on a loopback address, or say \
-             allow_plaintext_off_loopback",
+            "other machines reach that address and nothing is encrypted; listen on tls://, on a loopback address, or \
+             say allow_plaintext_off_loopback",
         ));
     }
     let socket = Socket::new(Domain::for_address(*address), Type::STREAM, Some(Protocol::TCP))?;
@@ -53,6 +53,12 @@ pub(crate) async fn listen(host: &str, port: u16, off_loopback: bool) -> io::Res
     socket.bind(&(*address).into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
+}
+
+/// The error where a `tls://` address is used in a build without TLS.
+#[cfg(not(feature = "_tls"))]
+pub(crate) fn without_tls() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "this program was built without TLS; build it with the feature `tls`")
 }
 
 /// Whether only this machine can reach the address.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
+mod auth;
 mod calls;
 mod cancel;
 mod contracts;
@@ -14,3 +15,4 @@ mod reconnect;
 mod scenarios;
 mod stop;
 mod support;
+mod tls;

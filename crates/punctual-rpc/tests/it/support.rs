@@ -1,6 +1,7 @@
 //! What the tests share: a service written by hand as the macro writes it, a server for each transport, and a server's end
 //! played by the test.
 
+pub(crate) mod authority;
 pub(crate) mod clock;
 pub(crate) mod probe;
 pub(crate) mod raw;
@@ -13,12 +14,16 @@ pub(crate) use site::Site;
 macro_rules! over_every_transport {
     ($($(#[$doc:meta])* $name:ident;)*) => {
         mod tcp { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Tcp).await } )* }
+        mod tls { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Tls).await } )* }
         mod unix { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Unix).await } )* }
         mod inproc { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Inproc).await } )* }
     };
     (paused: $($(#[$doc:meta])* $name:ident;)*) => {
         mod tcp {
             $($(#[$doc])* #[tokio::test(start_paused = true)] async fn $name() { super::$name(super::Kind::Tcp).await } )*
+        }
+        mod tls {
+            $($(#[$doc])* #[tokio::test(start_paused = true)] async fn $name() { super::$name(super::Kind::Tls).await } )*
         }
         mod unix {
             $($(#[$doc])* #[tokio::test(start_paused = true)] async fn $name() { super::$name(super::Kind::Unix).await } )*

@@ -65,7 +65,7 @@ impl punctual_context::Host for TestHost {
 
 fn context(peer: Option<&str>) -> (Context, watch::Sender<Option<CancelReason>>) {
     let (cancel, seen) = watch::channel(None);
-    let peer = peer.map(|address| Peer { address: address.to_owned() });
+    let peer = peer.map(Peer::new);
     let host = Arc::new(TestHost { cancel: seen, peer });
     (Context::new(host, 0, Instant::FAR), cancel)
 }

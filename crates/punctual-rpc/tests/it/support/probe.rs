@@ -5,7 +5,7 @@ use punctual_context::{CancelReason, Context};
 use punctual_proto::codec::Args;
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::schema::{EnumType, Field, Fields, Schema, StructType, Type, Variant};
-use punctual_rpc::{Channel, Inbound, OneWay, Service, Status, Unary};
+use punctual_rpc::{Channel, Inbound, OneWay, Service, Status, Unary, auth};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -243,6 +243,11 @@ impl Probe {
     }
 
     async fn text(args: Text) -> Result<String, Status> {
+        if args.text == "who" {
+            let caller = auth::caller()?;
+            auth::require_scope("add")?;
+            return Ok(format!("{} of {}, may add", caller.subject, caller.tenant.unwrap_or_default()));
+        }
         match args.text.strip_prefix("fail:") {
             Some(why) => Err(Status::failed_precondition(why)),
             None => Ok(args.text.to_uppercase()),

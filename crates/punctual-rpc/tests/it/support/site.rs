@@ -1,5 +1,6 @@
 //! A server at an address of its own, and channels to it.
 
+use crate::support::authority::AUTHORITY;
 use crate::support::probe::{Ledger, Probe, ProbeClient};
 use punctual_rpc::{Channel, ChannelConfig, Server, ServerConfig, ServerHandle};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use tempfile::TempDir;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tcp,
+    Tls,
     Unix,
     Inproc,
 }
@@ -27,10 +29,14 @@ impl Site {
         Self::start_with(kind, ServerConfig::default()).await
     }
 
-    pub(crate) async fn start_with(kind: Kind, config: ServerConfig) -> Self {
+    pub(crate) async fn start_with(kind: Kind, mut config: ServerConfig) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (address, dir) = match kind {
             Kind::Tcp => ("tcp://127.0.0.1:0".to_owned(), None),
+            Kind::Tls => {
+                config.tls.get_or_insert_with(|| AUTHORITY.server());
+                ("tls://127.0.0.1:0".to_owned(), None)
+            }
             Kind::Unix => {
                 let dir = tempfile::tempdir().unwrap();
                 (format!("unix:{}", dir.path().join("socket").display()), Some(dir))
@@ -48,7 +54,10 @@ impl Site {
         self.client_with(ChannelConfig::default()).await
     }
 
-    pub(crate) async fn client_with(&self, config: ChannelConfig) -> ProbeClient {
+    pub(crate) async fn client_with(&self, mut config: ChannelConfig) -> ProbeClient {
+        if self.address.starts_with("tls://") {
+            config.tls.get_or_insert_with(|| AUTHORITY.client());
+        }
         ProbeClient::new(Channel::builder(&self.address).config(config).connect().await.unwrap())
     }
 }
