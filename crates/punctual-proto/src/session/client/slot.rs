@@ -11,9 +11,14 @@
 
 use crate::codec::Codec;
 use crate::frame::{CallId, Outcome};
+use crate::session::batch::LINK_BYTES_MIN;
 use crate::session::closure::Ending;
 use bytes::Bytes;
 use std::task::Waker;
+
+/// Room that a slot keeps for the next short reply: some of those, so that the exchange with a buffer of a thread is what
+/// nearly always happens.
+const KEPT_BYTES_MAX: usize = 4 * LINK_BYTES_MIN;
 
 /// What a live slot waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +117,13 @@ impl Slot {
     pub(crate) fn take(&mut self, buffer: &mut Vec<u8>) -> Option<Reply> {
         match self.state {
             State::Copied => {
-                std::mem::swap(&mut self.copied, buffer);
+                if buffer.capacity() <= KEPT_BYTES_MAX {
+                    std::mem::swap(&mut self.copied, buffer);
+                } else {
+                    // A slot may stay unused for long: it must not inherit what a thread needed for something big.
+                    buffer.clear();
+                    buffer.extend_from_slice(&self.copied);
+                }
                 Some(Reply::Copied(self.head))
             }
             State::Shared => self.shared.take().map(|bytes| Reply::Shared(self.head, bytes)),
@@ -131,5 +142,25 @@ impl CallKey {
     #[inline]
     pub(crate) fn at(self) -> usize {
         self.0.slot() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slot gives its short reply out without a copy where it can, and never keeps the room of a big buffer.
+    #[test]
+    fn a_slot_never_keeps_a_big_buffer() {
+        let mut slot = Slot::new();
+        for capacity in [64, KEPT_BYTES_MAX, KEPT_BYTES_MAX + 1, 64 * 1024] {
+            slot.copied.clear();
+            slot.copied.extend_from_slice(b"reply");
+            slot.state = State::Copied;
+            let mut buffer = Vec::with_capacity(capacity);
+            assert!(matches!(slot.take(&mut buffer), Some(Reply::Copied(_))));
+            assert_eq!(buffer, b"reply", "{capacity}");
+            assert!(slot.copied.capacity() <= KEPT_BYTES_MAX, "{capacity}: {}", slot.copied.capacity());
+        }
     }
 }
