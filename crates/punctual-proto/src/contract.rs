@@ -9,6 +9,7 @@ mod tests;
 
 pub use reply::Reply;
 
+use crate::frame::CallStreams;
 use crate::schema::{Fields, StructType, Type};
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -72,13 +73,17 @@ impl ServiceDescriptor {
     }
 }
 
+/// The most arguments of a method that are streams. Each is a producer of its own; more are a stream of a type that says
+/// which it is.
+pub const STREAM_ARGUMENTS_MAX: usize = 16;
+
 /// How a method's call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Shape {
     /// One request, one reply.
     Unary,
-    /// One request, no reply.
+    /// One request, no reply; it may have streams beside it.
     OneWay,
     /// A stream of requests, one reply.
     ClientStream,
@@ -108,6 +113,26 @@ impl fmt::Display for Shape {
     }
 }
 
+/// An argument that is a stream.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct StreamDescriptor {
+    /// The argument's name.
+    pub name: &'static str,
+    /// What its items are.
+    pub item: &'static Type,
+    /// What it may fail with; [`Type::Status`] where that is no type of the application's.
+    pub err: &'static Type,
+}
+
+impl StreamDescriptor {
+    /// A stream of these items, which may fail with this.
+    #[must_use]
+    pub const fn new(name: &'static str, item: &'static Type, err: &'static Type) -> Self {
+        StreamDescriptor { name, item, err }
+    }
+}
+
 /// One method of a service.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -128,10 +153,14 @@ pub struct MethodDescriptor {
     pub timeout: Option<Duration>,
     /// How it runs as a durable task; `None` where it cannot be stored.
     pub durable: Option<DurablePolicy>,
-    /// The arguments: a structure with one named field each.
+    /// The arguments that are no streams: a structure with one named field each.
     pub args: &'static Type,
-    /// The result.
+    /// The arguments that are streams, in order; they have the numbers from 1 on the wire.
+    pub streams: &'static [StreamDescriptor],
+    /// The result; the items of the returned stream where the result is one.
     pub ok: &'static Type,
+    /// What the returned stream may fail with, where the result is one.
+    pub item_err: Option<&'static Type>,
     /// The application's error.
     pub err: &'static Type,
     /// Whether the only argument is raw bytes, sent without a codec.
@@ -142,6 +171,8 @@ pub struct MethodDescriptor {
     pub args_self_describing: bool,
     /// Whether the reply does.
     pub reply_self_describing: bool,
+    /// Whether the handler runs to its end, also when its call is over.
+    pub detached: bool,
 }
 
 impl MethodDescriptor {
@@ -161,12 +192,15 @@ impl MethodDescriptor {
             timeout: None,
             durable: None,
             args,
+            streams: &[],
             ok,
+            item_err: None,
             err,
             raw_args: is_only_bytes(args),
             raw_ok: matches!(ok, Type::Bytes),
             args_self_describing: args.is_self_describing(),
             reply_self_describing: ok.is_self_describing() || err.is_self_describing(),
+            detached: false,
         }
     }
 
@@ -179,6 +213,53 @@ impl MethodDescriptor {
         let mut method = Self::unary(full_name, args, &Type::Unit, &Type::Unit);
         method.shape = Shape::OneWay;
         method
+    }
+
+    /// The same with these arguments beside the others, each a stream.
+    ///
+    /// # Panics
+    /// Where they are more than [`STREAM_ARGUMENTS_MAX`]. In a constant that is a compile error.
+    #[must_use]
+    pub const fn streams(mut self, streams: &'static [StreamDescriptor]) -> Self {
+        assert!(streams.len() <= STREAM_ARGUMENTS_MAX, "a method takes at most 16 streams");
+        self.streams = streams;
+        self.shape = match self.shape {
+            Shape::Unary => Shape::ClientStream,
+            Shape::ServerStream => Shape::Duplex,
+            shape => shape,
+        };
+        self
+    }
+
+    /// The same, but what succeeds is a stream of its result, which may fail with `err` later.
+    #[must_use]
+    pub const fn returns_stream(mut self, err: &'static Type) -> Self {
+        self.item_err = Some(err);
+        self.reply_self_describing = self.reply_self_describing || err.is_self_describing();
+        self.shape = match self.shape {
+            Shape::ClientStream => Shape::Duplex,
+            _ => Shape::ServerStream,
+        };
+        self
+    }
+
+    /// The same, but its handler runs to its end.
+    #[must_use]
+    pub const fn detached(mut self) -> Self {
+        self.detached = true;
+        self
+    }
+
+    /// Whether it has streams at all.
+    #[must_use]
+    pub const fn has_streams(&self) -> bool {
+        !self.streams.is_empty() || self.item_err.is_some()
+    }
+
+    /// The streams that a call of it announces.
+    #[must_use]
+    pub fn call_streams(&self) -> CallStreams {
+        CallStreams::new(u16::try_from(self.streams.len()).unwrap_or(u16::MAX), self.item_err.is_some())
     }
 
     /// The same with a doc comment.
@@ -231,17 +312,31 @@ impl MethodDescriptor {
         hasher.first_u64()
     }
 
-    /// Writes the canonical text: `unary charge struct{order:u64} -> u64 ! enum{Declined}`.
+    /// Writes the canonical text: `unary charge struct{order:u64} -> u64 ! enum{Declined}`, with ` < ITEM ! ERR` behind the
+    /// arguments for each that is a stream, and ` > ERR` at the end where a stream is returned.
     ///
     /// # Errors
     /// Where `out` refuses.
     pub fn write_canonical(&self, out: &mut impl Write) -> fmt::Result {
         write!(out, "{} {} ", self.shape, self.name)?;
         self.args.write_canonical(out)?;
+        for stream in self.streams {
+            out.write_str(" < ")?;
+            stream.item.write_canonical(out)?;
+            out.write_str(" ! ")?;
+            stream.err.write_canonical(out)?;
+        }
         out.write_str(" -> ")?;
         self.ok.write_canonical(out)?;
         out.write_str(" ! ")?;
-        self.err.write_canonical(out)
+        self.err.write_canonical(out)?;
+        match self.item_err {
+            Some(err) => {
+                out.write_str(" > ")?;
+                err.write_canonical(out)
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ mod type_description;
 mod tests;
 
 pub use health::HealthStatus;
-pub use method::{BackoffDescription, DurableDescription, MethodDescription};
+pub use method::{BackoffDescription, DurableDescription, MethodDescription, StreamDescription};
 pub use type_description::{FieldDescription, FieldsDescription, TypeDescription, VariantDescription};
 
 use crate::codec::{Codec, CodecError, Problem};

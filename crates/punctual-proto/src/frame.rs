@@ -36,7 +36,7 @@ pub use ping::Ping;
 pub use request::RequestHead;
 pub use response::{Outcome, ResponseHead};
 pub use rules::{FrameRules, Phase};
-pub use stream::{Credit, Data, End};
+pub use stream::{CallStreams, Credit, DataHead, EndHead};
 pub use violation::Violation;
 
 /// Bytes of every frame header.
@@ -46,8 +46,9 @@ pub const HEADER_BYTES: usize = 16;
 /// small calls for longer than one piece takes to write.
 pub const PAYLOAD_BYTES_MAX: u32 = 65_536;
 
-/// The longest header plus fixed fields of a frame of a call: header, method, budget, total and metadata length.
-pub const HEAD_BYTES_MAX: usize = HEADER_BYTES + 8 + 8 + 4 + 4;
+/// The longest header plus fixed fields of a frame of a call: header, method, budget, total, streams and metadata
+/// length.
+pub const HEAD_BYTES_MAX: usize = HEADER_BYTES + 8 + 8 + 4 + 2 + 4;
 
 /// The bytes in front of a frame's variable parts, built on the stack so that a frame is appended to the open batch in
 /// at most three copies and without an allocation.

@@ -16,7 +16,7 @@ mod tests;
 pub use capabilities::Capabilities;
 pub use error::HandshakeError;
 pub use hello::Hello;
-pub use negotiate::{Agreement, accept, confirm};
+pub use negotiate::{Agreement, Windows, accept, confirm};
 pub use preface::{MAGIC, PREFACE, PREFACE_BYTES, Preface, VERSION, read_preface};
 pub use reply::{Reply, ServiceEntry, Welcome};
 

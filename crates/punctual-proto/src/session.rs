@@ -22,20 +22,27 @@ mod message;
 mod outbox;
 mod reader;
 mod server;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod turnstile;
 
 pub use batch::{Batch, LINK_BYTES_MIN, SLICES_MAX, WRITE_BYTES_MAX};
 pub use bulk::ASSEMBLED_MESSAGES_MAX;
-pub use client::{CallKey, ClientCounters, ClientSession, Opened, Opening, Refusal, Reply, ReplyHead, ReplyPoll};
+pub use client::{
+    CallKey, ClientCounters, ClientSession, Opened, Opening, PumpPoll, Refusal, Reply, ReplyHead, ReplyPoll,
+};
 pub use closure::{Closure, Ending};
 pub use effects::Effects;
 pub use message::Body;
-pub use outbox::{Outbox, PROGRESS_BYTES_MAX, YIELD_ABOVE_BYTES};
+pub use outbox::{Outbox, PROGRESS_BYTES_MAX, STREAM_QUEUE_BYTES_MAX, YIELD_ABOVE_BYTES};
 pub use reader::{Block, Item, Progress, Reader};
 pub use server::{
-    BudgetPolicy, Finished, HandlerPoll, Incoming, Refused, RunKey, ServerCounters, ServerSession, Start,
+    BudgetPolicy, Finished, HandlerPoll, Incoming, Opened as ReturnOpened, Refused, Remains, RunKey, ServerCounters,
+    ServerSession, Start,
+};
+pub use stream::{
+    Consumed, FlowStats, ITEM_OVERHEAD_BYTES, ItemsPoll, SendPoll, StreamEnd, StreamItem, UNCHARGED_BYTES_MAX,
 };
 pub use turnstile::Ticket;
 

@@ -10,14 +10,19 @@ mod driver;
 mod scratch;
 pub mod server;
 mod stats;
+mod streaming;
 #[cfg(feature = "_tls")]
 pub mod tls;
 pub mod transport;
 
 pub use address::{Address, AddressError};
-pub use client::{CallOptions, Channel, ChannelBuilder, ChannelConfig, OneWay, Unary};
+pub use client::{
+    CallOptions, Channel, ChannelBuilder, ChannelConfig, ClientStream, Duplex, JsonItems, JsonReply, JsonStream,
+    OneWay, OneWayStream, ServerStream, StreamCall, Streams, Unary,
+};
 pub use punctual_proto::describe::{HealthStatus, ServiceDescription};
 pub use punctual_proto::limits::{Limits, ServerLimits};
 pub use punctual_proto::status::{CallError, Code, Status};
 pub use server::{Inbound, Server, ServerBuilder, ServerConfig, ServerError, ServerHandle, Service, Stopped};
 pub use stats::{ChannelStats, ServerStats};
+pub use streaming::Streaming;

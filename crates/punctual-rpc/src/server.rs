@@ -13,9 +13,11 @@ mod permits;
 mod place;
 mod registry;
 mod retirement;
+mod returned;
 mod service;
 mod shared;
 mod stop;
+mod stream_place;
 
 pub use builder::{Server, ServerBuilder};
 pub use config::ServerConfig;
@@ -23,3 +25,4 @@ pub use error::ServerError;
 pub use inbound::Inbound;
 pub use service::Service;
 pub use stop::{ServerHandle, Stopped};
+pub(crate) use stream_place::StreamPlace;

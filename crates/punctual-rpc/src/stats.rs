@@ -1,5 +1,7 @@
 //! What both ends count, for metrics and tests. Reading it takes each connection's lock once.
 
+use punctual_proto::session::FlowStats;
+
 /// What a channel counted over all its connections, past and present.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,6 +24,21 @@ pub struct ChannelStats {
     pub pending: u64,
     /// Bytes queued for the transport now.
     pub queued_bytes: u64,
+    /// Streams open now.
+    pub streams: u64,
+    /// Bytes of received items that no consumer has taken, as far as they count against connections' windows.
+    pub unconsumed_bytes: u64,
+    /// Bytes sent on streams for which the server has not given credit back, as far as they count against connections'
+    /// windows.
+    pub uncredited_bytes: u64,
+}
+
+impl ChannelStats {
+    pub(crate) fn add_flow(&mut self, flow: &FlowStats) {
+        self.streams += flow.open as u64;
+        self.unconsumed_bytes += flow.held_bytes;
+        self.uncredited_bytes += flow.sent_bytes;
+    }
 }
 
 /// What a server counted over all its connections, past and present.
@@ -52,4 +69,19 @@ pub struct ServerStats {
     pub running: u64,
     /// Connections open now.
     pub open_connections: u64,
+    /// Streams open now.
+    pub streams: u64,
+    /// Bytes of received items that no handler has taken, as far as they count against connections' windows.
+    pub unconsumed_bytes: u64,
+    /// Bytes sent on streams for which the clients have not given credit back, as far as they count against connections'
+    /// windows.
+    pub uncredited_bytes: u64,
+}
+
+impl ServerStats {
+    pub(crate) fn add_flow(&mut self, flow: &FlowStats) {
+        self.streams += flow.open as u64;
+        self.unconsumed_bytes += flow.held_bytes;
+        self.uncredited_bytes += flow.sent_bytes;
+    }
 }

@@ -1,6 +1,6 @@
 //! A method as plain data.
 
-use crate::contract::{Backoff, DurablePolicy, MethodDescriptor};
+use crate::contract::{Backoff, DurablePolicy, MethodDescriptor, StreamDescriptor};
 use crate::describe::TypeDescription;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -30,10 +30,19 @@ pub struct MethodDescription {
     pub durable: Option<DurableDescription>,
     /// The hash of what it writes in both directions, as 16 hexadecimal digits.
     pub schema_hash: String,
-    /// The arguments: a struct with one named field each.
+    /// The arguments that are no streams: a struct with one named field each.
     pub args: TypeDescription,
-    /// The result.
+    /// The arguments that are streams, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<StreamDescription>,
+    /// The result; the items of the returned stream where the result is one.
     pub ok: TypeDescription,
+    /// What the returned stream may fail with, where the result is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item_err: Option<TypeDescription>,
+    /// Whether its handler runs to its end, also when its call is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
     /// The application's error.
     pub err: TypeDescription,
     /// Whether the only argument is raw bytes, sent without a codec.
@@ -57,11 +66,31 @@ impl From<&MethodDescriptor> for MethodDescription {
             durable: method.durable.as_ref().map(DurableDescription::from),
             schema_hash: format!("{:016x}", method.schema_hash()),
             args: method.args.into(),
+            streams: method.streams.iter().map(StreamDescription::from).collect(),
+            item_err: method.item_err.map(TypeDescription::from),
+            detached: method.detached,
             ok: method.ok.into(),
             err: method.err.into(),
             raw_args: method.raw_args,
             raw_ok: method.raw_ok,
         }
+    }
+}
+
+/// An argument that is a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamDescription {
+    /// The argument's name.
+    pub name: String,
+    /// What its items are.
+    pub item: TypeDescription,
+    /// What it may fail with.
+    pub err: TypeDescription,
+}
+
+impl From<&StreamDescriptor> for StreamDescription {
+    fn from(stream: &StreamDescriptor) -> Self {
+        StreamDescription { name: stream.name.to_owned(), item: stream.item.into(), err: stream.err.into() }
     }
 }
 

@@ -28,8 +28,15 @@ impl fmt::Display for ServiceDescription {
         for method in &self.methods {
             // The arguments themselves stand in the method's line.
             types.visit_parts(&method.args);
+            for stream in &method.streams {
+                types.visit(&stream.item);
+                types.visit(&stream.err);
+            }
             types.visit(&method.ok);
             types.visit(&method.err);
+            if let Some(err) = &method.item_err {
+                types.visit(err);
+            }
         }
         for ty in &types.found {
             writeln!(f)?;
@@ -49,22 +56,46 @@ fn write_method(f: &mut fmt::Formatter<'_>, method: &MethodDescription) -> fmt::
         writeln!(f, "    #[rpc({options})]")?;
     }
     write!(f, "    {}(", Plain(&method.name))?;
+    let mut separator = "";
     if let TypeDescription::Struct { fields: FieldsDescription::Named(fields), .. } = &method.args {
-        for (at, field) in fields.iter().enumerate() {
-            write!(f, "{}{}", if at == 0 { "" } else { ", " }, Named(field))?;
+        for field in fields {
+            write!(f, "{separator}{}", Named(field))?;
+            separator = ", ";
         }
     }
+    for stream in &method.streams {
+        write!(f, "{separator}{}: {}", Plain(&stream.name), Streamed(&stream.item, &stream.err))?;
+        separator = ", ";
+    }
     f.write_char(')')?;
-    if method.shape != "oneway" {
-        write!(f, " -> Result<{}, {}>", Shown(&method.ok), Shown(&method.err))?;
+    match &method.item_err {
+        Some(err) => write!(f, " -> Result<{}, {}>", Streamed(&method.ok, err), Shown(&method.err))?,
+        None if method.shape == "oneway" => {}
+        None => write!(f, " -> Result<{}, {}>", Shown(&method.ok), Shown(&method.err))?,
     }
     writeln!(f)
 }
 
+/// A stream of items, with what it may fail with where that is no status.
+struct Streamed<'a>(&'a TypeDescription, &'a TypeDescription);
+
+impl fmt::Display for Streamed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            TypeDescription::Status => write!(f, "Streaming<{}>", Shown(self.0)),
+            err => write!(f, "Streaming<{}, {}>", Shown(self.0), Shown(err)),
+        }
+    }
+}
+
 fn options(method: &MethodDescription) -> String {
     let mut options = Vec::new();
-    if method.shape != "unary" {
-        options.push(Plain(&method.shape).to_string());
+    // The signature shows where streams are; only that nothing is answered does not stand in it.
+    if method.shape == "oneway" {
+        options.push("oneway".to_owned());
+    }
+    if method.detached {
+        options.push("detached".to_owned());
     }
     if method.idempotent {
         options.push("idempotent".to_owned());

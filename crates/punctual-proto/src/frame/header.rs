@@ -1,7 +1,7 @@
 //! The fixed 16-byte header, and every rule that can be judged from it alone.
 
 use crate::frame::{CallId, Direction, FrameRules, HEADER_BYTES, Kind, Outcome, PAYLOAD_BYTES_MAX, Phase, Violation};
-use crate::frame::{describe, fragment, health, request, response};
+use crate::frame::{describe, fragment, health, request, response, stream};
 
 /// A frame's header: `len u32 · kind u8 · flags u8 · stream u16 · call u64`, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,10 +81,24 @@ impl FrameHeader {
         self.check_kind(rules)?;
         self.check_flags(rules)?;
         self.check_len(rules)?;
-        if self.stream != 0 && !self.kind.is_stream() {
-            return Err(Violation::StreamId { kind: self.kind, stream: self.stream });
-        }
+        self.check_stream(rules)?;
         self.check_call(rules)
+    }
+
+    /// Which ids a side may name: the client's streams are its call's arguments, the server's the one that it returns.
+    fn check_stream(&self, rules: &FrameRules) -> Result<(), Violation> {
+        let arguments = match (self.kind, rules.from) {
+            (Kind::Data | Kind::End, from) => from == Direction::FromClient,
+            (Kind::Credit, from) => from == Direction::FromServer && self.call != CallId::NONE,
+            _ => false,
+        };
+        let rule = match (self.kind.is_stream(), arguments, self.stream) {
+            (false, _, 1..) => "only stream frames have one, others send 0",
+            (true, false, 1..) => "the returned stream and the connection as a whole are 0",
+            (true, true, 0) => "the streams of a call's arguments begin with 1",
+            _ => return Ok(()),
+        };
+        Err(Violation::StreamId { kind: self.kind, stream: self.stream, rule })
     }
 
     fn check_kind(&self, rules: &FrameRules) -> Result<(), Violation> {
@@ -109,8 +123,12 @@ impl FrameHeader {
 
     fn check_flags(&self, rules: &FrameRules) -> Result<(), Violation> {
         let known = match (self.kind, rules.from) {
+            (Kind::Request, _) if rules.streams => request::FLAGS | request::FLAG_STREAMS,
             (Kind::Request, _) => request::FLAGS,
+            (Kind::Response, _) if rules.streams => response::FLAGS | response::FLAG_STREAM,
             (Kind::Response, _) => response::FLAGS,
+            (Kind::Data, _) => stream::DATA_FLAGS,
+            (Kind::End, _) => stream::END_FLAGS,
             (Kind::Fragment, _) => fragment::FRAGMENT_FLAG_MORE,
             (Kind::Handshake, Direction::FromServer) => crate::handshake::FLAG_REFUSED,
             (Kind::Describe, Direction::FromServer) => describe::FLAGS,
@@ -122,6 +140,7 @@ impl FrameHeader {
         }
         let rule = match (self.kind, rules.from) {
             (Kind::Response, _) => response::check_flags(self.flags),
+            (Kind::End, _) => stream::check_end_flags(self.flags),
             (Kind::Describe, Direction::FromServer) => describe::check_flags(self.flags),
             (Kind::Health, Direction::FromServer) if self.flags != health::FLAG_REPLY => {
                 Some("a server sends HEALTH only as a reply")
@@ -146,8 +165,8 @@ impl FrameHeader {
             Kind::Response => (response::fixed_bytes(self.flags), u32::MAX),
             Kind::Cancel if rules.cancel_reason => (1, 1),
             Kind::Cancel => (0, 0),
-            Kind::Data => (0, u32::MAX),
-            Kind::End => (0, u32::MAX),
+            Kind::Data => (stream::data_fixed_bytes(self.flags), u32::MAX),
+            Kind::End => (stream::end_fixed_bytes(self.flags), u32::MAX),
             Kind::Credit => (4, 4),
             Kind::GoAway => (9, 9 + crate::frame::go_away::TEXT_BYTES_MAX),
             Kind::Describe => match rules.from {
@@ -179,6 +198,9 @@ impl FrameHeader {
             Kind::Handshake | Kind::Ping | Kind::Pong | Kind::GoAway => {
                 return if call == CallId::NONE { Ok(()) } else { refuse("it is about no call and sends 0") };
             }
+            Kind::Data | Kind::End if !call.is_pending() || call == CallId::NONE => {
+                return refuse("a stream belongs to a call with a top bit of 0");
+            }
             Kind::Describe | Kind::Health if call.is_pending() => return refuse("its top bit must be 1"),
             Kind::Request | Kind::Response if oneway == call.is_pending() => {
                 return refuse(if oneway {
@@ -200,7 +222,9 @@ impl FrameHeader {
     #[must_use]
     pub const fn has_more(&self) -> bool {
         match self.kind {
-            Kind::Request | Kind::Response | Kind::Fragment => self.flags & fragment::FRAGMENT_FLAG_MORE != 0,
+            Kind::Request | Kind::Response | Kind::Data | Kind::Fragment => {
+                self.flags & fragment::FRAGMENT_FLAG_MORE != 0
+            }
             Kind::Describe => self.flags & describe::FLAG_MORE != 0,
             _ => false,
         }

@@ -1,7 +1,7 @@
 //! REQUEST: the head of a call, and its body or the first piece of it.
 
 use crate::codec::Codec;
-use crate::frame::{CallId, Cursor, FrameHeader, FrameRules, HEADER_BYTES, Kind, Prefix, Violation};
+use crate::frame::{CallId, CallStreams, Cursor, FrameHeader, FrameRules, HEADER_BYTES, Kind, Prefix, Violation};
 use bytes::BufMut;
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -11,6 +11,8 @@ const FLAG_METADATA: u8 = 1 << 1;
 const CODEC_SHIFT: u8 = 2;
 const FLAG_MORE: u8 = super::FRAGMENT_FLAG_MORE;
 pub(super) const FLAG_ONEWAY: u8 = 1 << 5;
+/// Where the streams capability was agreed.
+pub(super) const FLAG_STREAMS: u8 = 1 << 6;
 pub(super) const FLAGS: u8 = FLAG_BUDGET | FLAG_METADATA | 0b11 << CODEC_SHIFT | FLAG_MORE | FLAG_ONEWAY;
 
 /// The flags of a request that is whole in its frame and awaits a reply; each goes with each.
@@ -21,10 +23,11 @@ pub(super) const fn fixed_bytes(flags: u8) -> u32 {
     let budget = if flags & FLAG_BUDGET != 0 { 8 } else { 0 };
     let total = if flags & FLAG_MORE != 0 { 4 } else { 0 };
     let metadata = if flags & FLAG_METADATA != 0 { 4 } else { 0 };
-    8 + budget + total + metadata
+    let streams = if flags & FLAG_STREAMS != 0 { 2 } else { 0 };
+    8 + budget + total + streams + metadata
 }
 
-/// The head of a call: `method u64 · [budget u64] · [total u32] · [metadata length u32 · metadata] · body`.
+/// The head of a call: `method u64 · [budget u64] · [total u32] · [streams u16] · [metadata length u32 · metadata] · body`.
 ///
 /// The head and all its metadata lie in the one frame; only the body is cut into fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub struct RequestHead<'a> {
     pub codec: Codec,
     /// Encoded metadata, checked for its length only; empty where there is none.
     pub metadata: &'a [u8],
+    /// The streams of the call.
+    pub streams: CallStreams,
     /// Where fragments follow, the bytes of the whole body.
     pub total: Option<u32>,
     /// The body, or its first piece.
@@ -65,7 +70,8 @@ impl<'a> RequestHead<'a> {
         let metadata = if self.metadata.is_empty() { 0 } else { FLAG_METADATA };
         let more = if self.total.is_some() { FLAG_MORE } else { 0 };
         let oneway = if self.oneway { FLAG_ONEWAY } else { 0 };
-        budget | metadata | self.codec.bits() << CODEC_SHIFT | more | oneway
+        let streams = if self.streams == CallStreams::NONE { 0 } else { FLAG_STREAMS };
+        budget | metadata | self.codec.bits() << CODEC_SHIFT | more | oneway | streams
     }
 
     /// Payload bytes in front of the body: how much of a frame is left for the body's first piece.
@@ -88,6 +94,9 @@ impl<'a> RequestHead<'a> {
         if let Some(total) = self.total {
             prefix.put(total.to_le_bytes());
         }
+        if self.streams != CallStreams::NONE {
+            prefix.put(self.streams.bits().to_le_bytes());
+        }
         if !self.metadata.is_empty() {
             prefix.put(u32::try_from(self.metadata.len()).unwrap_or(u32::MAX).to_le_bytes());
         }
@@ -97,7 +106,8 @@ impl<'a> RequestHead<'a> {
     /// Begins the frame in an empty buffer, with everything in front of the body and room for what is known later: the
     /// call's id, the length and, where there is one, the budget. Returns where the body begins.
     pub fn open_frame(&self, out: &mut Vec<u8>) -> usize {
-        if let (Some(budget), true, None) = (self.budget_micros, self.metadata.is_empty(), self.total) {
+        let plain = self.metadata.is_empty() && self.total.is_none() && self.streams == CallStreams::NONE;
+        if let (Some(budget), true) = (self.budget_micros, plain) {
             // What nearly every call looks like, in one piece.
             let header = FrameHeader { flags: self.flags(), ..FrameHeader::new(Kind::Request, CallId::NONE, 0) };
             let mut prefix = [0; HEADER_BYTES + 16];
@@ -153,11 +163,15 @@ impl<'a> RequestHead<'a> {
         };
         let max = super::fragment::body_bytes_max(false, rules);
         let total = super::fragment::read_total(&mut cursor, kind, header.flags & FLAG_MORE != 0, max)?;
+        let streams = match header.flags & FLAG_STREAMS {
+            0 => CallStreams::NONE,
+            _ => CallStreams::read(&mut cursor)?,
+        };
         let metadata = super::fragment::read_metadata(&mut cursor, kind, header.flags & FLAG_METADATA != 0, rules)?;
         let body = cursor.rest();
         super::fragment::check_body(header, total, body, max)?;
         let codec = Codec::from_bits(header.flags >> CODEC_SHIFT);
         let oneway = header.flags & FLAG_ONEWAY != 0;
-        Ok(RequestHead { method, budget_micros, oneway, codec, metadata, total, body })
+        Ok(RequestHead { method, budget_micros, oneway, codec, metadata, streams, total, body })
     }
 }

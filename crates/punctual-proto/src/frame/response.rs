@@ -8,6 +8,8 @@ const OUTCOME_MASK: u8 = 0b11;
 const CODEC_SHIFT: u8 = 2;
 const FLAG_MORE: u8 = super::FRAGMENT_FLAG_MORE;
 const FLAG_METADATA: u8 = 1 << 5;
+/// Where the streams capability was agreed.
+pub(super) const FLAG_STREAM: u8 = 1 << 6;
 pub(super) const FLAGS: u8 = OUTCOME_MASK | 0b11 << CODEC_SHIFT | FLAG_MORE | FLAG_METADATA;
 
 /// The flags of a result that is whole in its frame; each goes with each.
@@ -19,6 +21,9 @@ pub(super) const fn check_flags(flags: u8) -> Option<&'static str> {
         None => Some("outcome 3 does not exist"),
         Some(Outcome::Status) if flags >> CODEC_SHIFT & 0b11 != 0 => {
             Some("a status has an encoding of its own and sends codec 0")
+        }
+        Some(_) if flags & FLAG_STREAM != 0 && flags & !(FLAG_STREAM | FLAG_METADATA) != 0 => {
+            Some("the opening of a stream has outcome 0, codec 0 and no body")
         }
         Some(_) => None,
     }
@@ -64,7 +69,8 @@ impl Outcome {
     }
 }
 
-/// The answer to a call: `[total u32] · [metadata length u32 · metadata] · body`.
+/// The answer to a call: `[total u32] · [metadata length u32 · metadata] · body`. With a returned stream it opens that, has
+/// no body, and the stream's END ends the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHead<'a> {
     /// What the body is.
@@ -73,6 +79,8 @@ pub struct ResponseHead<'a> {
     pub codec: Codec,
     /// Encoded metadata, checked for its length only; empty where there is none.
     pub metadata: &'a [u8],
+    /// Whether the returned stream follows.
+    pub streamed: bool,
     /// Where fragments follow, the bytes of the whole body.
     pub total: Option<u32>,
     /// The body, or its first piece.
@@ -84,6 +92,9 @@ impl<'a> ResponseHead<'a> {
         let codec = if self.outcome == Outcome::Status { 0 } else { self.codec.bits() };
         let more = if self.total.is_some() { FLAG_MORE } else { 0 };
         let metadata = if self.metadata.is_empty() { 0 } else { FLAG_METADATA };
+        if self.streamed {
+            return FLAG_STREAM | metadata;
+        }
         self.outcome as u8 | codec << CODEC_SHIFT | more | metadata
     }
 
@@ -112,7 +123,7 @@ impl<'a> ResponseHead<'a> {
     /// Begins the frame in an empty buffer, with everything in front of the body and room for what is known later: the
     /// call's id and the length. Returns where the body begins.
     pub fn open_frame(&self, out: &mut Vec<u8>) -> usize {
-        if self.metadata.is_empty() && self.total.is_none() {
+        if self.metadata.is_empty() && self.total.is_none() && !self.streamed {
             // What nearly every answer looks like.
             let header = FrameHeader { flags: self.flags(), ..FrameHeader::new(Kind::Response, CallId::NONE, 0) };
             out.extend_from_slice(&header.encode());
@@ -157,6 +168,11 @@ impl<'a> ResponseHead<'a> {
         let metadata = super::fragment::read_metadata(&mut cursor, kind, header.flags & FLAG_METADATA != 0, rules)?;
         let body = cursor.rest();
         super::fragment::check_body(header, total, body, max)?;
-        Ok(ResponseHead { outcome, codec: Codec::from_bits(header.flags >> CODEC_SHIFT), metadata, total, body })
+        let streamed = header.flags & FLAG_STREAM != 0;
+        if streamed && !body.is_empty() {
+            return Err(Violation::TrailingBytes { kind, extra: body.len() as u64 });
+        }
+        let codec = Codec::from_bits(header.flags >> CODEC_SHIFT);
+        Ok(ResponseHead { outcome, codec, metadata, streamed, total, body })
     }
 }

@@ -44,7 +44,14 @@ fn acceptable(kind: Kind, from: Direction) -> FrameHeader {
         (Kind::Handshake, _) => (CallId::NONE, 16, 0),
         _ => (call, 1, 0),
     };
-    FrameHeader { flags, ..FrameHeader::new(kind, call, len) }
+    // The client's streams are its arguments, and the server grants for those.
+    let stream = match (kind, from) {
+        (Kind::Data | Kind::End, Direction::FromClient) | (Kind::Credit, Direction::FromServer) => 1,
+        _ => 0,
+    };
+    // A clean end has nothing behind it.
+    let len = if kind == Kind::End { 0 } else { len };
+    FrameHeader { flags, stream, ..FrameHeader::new(kind, call, len) }
 }
 
 /// Each kind is taken only in its phase and from its side; the stream kinds only once they were agreed on.
@@ -82,10 +89,19 @@ fn unknown_kinds_and_flags_are_refused() {
         assert_eq!(unknown, !known, "kind {byte}");
     }
     let listed = |kind, from, flags: u8| match (kind, from) {
-        (Kind::Request, _) => flags & 0b1100_0000 == 0,
+        (Kind::Request, _) => flags & 0b1000_0000 == 0,
         (Kind::Response, _) => {
             let (outcome, codec) = (flags & 0b11, flags >> 2 & 0b11);
-            flags & 0b1100_0000 == 0 && outcome != 3 && (outcome != 2 || codec == 0)
+            let opens = flags & 0b100_0000 != 0;
+            flags & 0b1000_0000 == 0
+                && outcome != 3
+                && (outcome != 2 || codec == 0)
+                && (!opens || flags & !0b110_0000 == 0)
+        }
+        (Kind::Data, _) => flags & !0b1_1101 == 0,
+        (Kind::End, _) => {
+            let (outcome, codec) = (flags & 0b11, flags >> 2 & 0b11);
+            flags & !0b10_1111 == 0 && outcome != 3 && (outcome == 1 || codec == 0)
         }
         (Kind::Fragment, _) => flags & !0b1_0000 == 0,
         (Kind::Describe, Direction::FromServer) => flags & !0b1_0011 == 0 && flags & 1 == 1,
@@ -103,8 +119,9 @@ fn unknown_kinds_and_flags_are_refused() {
                 let oneway = kind == Kind::Request && flags & 0b10_0000 != 0;
                 let call = if oneway { CallId::counted(1) } else { header.call };
                 // Long enough for every optional field.
-                let len =
-                    if matches!(kind, Kind::Request | Kind::Response | Kind::Describe) { 100 } else { header.len };
+                let has_fields =
+                    matches!(kind, Kind::Request | Kind::Response | Kind::Describe | Kind::Data | Kind::End);
+                let len = if has_fields { 100 } else { header.len };
                 let accepted = refused(FrameHeader { flags, len, call, ..header }, &rules) == "accepted";
                 assert_eq!(accepted, listed(kind, from, flags), "{kind} {from:?} flags {flags:#010b}");
             }
@@ -217,13 +234,23 @@ fn budgets_round_up_and_are_never_zero() {
 }
 
 fn request<'a>(metadata: &'a [u8], body: &'a [u8]) -> RequestHead<'a> {
-    RequestHead { method: 7, budget_micros: None, oneway: false, codec: Codec::Compact, metadata, total: None, body }
+    RequestHead {
+        method: 7,
+        budget_micros: None,
+        oneway: false,
+        codec: Codec::Compact,
+        metadata,
+        streams: CallStreams::NONE,
+        total: None,
+        body,
+    }
 }
 
 /// The prefix that callers build on the stack holds every fixed field.
 #[test]
 fn the_longest_prefix_is_known() {
-    let head = RequestHead { budget_micros: NonZeroU64::new(1), total: Some(9), ..request(b"m", b"") };
+    let streams = CallStreams::new(1, true);
+    let head = RequestHead { budget_micros: NonZeroU64::new(1), total: Some(9), streams, ..request(b"m", b"") };
     assert_eq!(head.prefix(CallId::NONE, 0).as_slice().len(), HEAD_BYTES_MAX);
 }
 
@@ -262,7 +289,8 @@ fn a_status_is_not_bound_by_the_message_limit() {
     let rules = FrameRules { message_bytes_max: 1_024, ..rules(Direction::FromServer) };
     let body = vec![0; 4_000];
     let judge = |outcome| {
-        let head = ResponseHead { outcome, codec: Codec::Compact, metadata: &[], total: None, body: &body };
+        let head =
+            ResponseHead { outcome, codec: Codec::Compact, metadata: &[], streamed: false, total: None, body: &body };
         let mut frame = Vec::new();
         head.put(CallId::pending(1, 1), &mut frame);
         let (header, payload) = split(&frame);
@@ -309,6 +337,8 @@ proptest! {
         method in any::<u64>(),
         budget in any::<Option<NonZeroU64>>(),
         oneway in any::<bool>(),
+        arguments in 0u16..40,
+        returned in any::<bool>(),
         codec in 0u8..4,
         metadata in proptest::collection::vec(any::<u8>(), 0..64),
         more in proptest::option::of(1u32..1_000),
@@ -316,11 +346,13 @@ proptest! {
     ) {
         let total = more.map(|more| body.len() as u32 + more);
         let codec = Codec::from_bits(codec);
-        let head = RequestHead { method, budget_micros: budget, oneway, codec, metadata: &metadata, total, body: &body };
+        let streams = CallStreams::new(arguments, returned);
+        let head =
+            RequestHead { method, budget_micros: budget, oneway, codec, metadata: &metadata, streams, total, body: &body };
         let call = if oneway { CallId::counted(method >> 1) } else { CallId::pending(5, method) };
         let mut frame = Vec::new();
         head.put(call, &mut frame);
-        let rules = rules(Direction::FromClient);
+        let rules = FrameRules { streams: true, ..rules(Direction::FromClient) };
         let (header, payload) = split(&frame);
         let header = FrameHeader::decode(&header, &rules).unwrap();
         prop_assert_eq!(header.len as usize, payload.len());
@@ -342,7 +374,7 @@ proptest! {
     ) {
         let codec = if outcome == Outcome::Status { Codec::Compact } else { Codec::from_bits(codec) };
         let total = more.map(|more| body.len() as u32 + more);
-        let head = ResponseHead { outcome, codec, metadata: &metadata, total, body: &body };
+        let head = ResponseHead { outcome, codec, metadata: &metadata, streamed: false, total, body: &body };
         let mut frame = Vec::new();
         head.put(CallId::pending(2, 3), &mut frame);
         let rules = rules(Direction::FromServer);
@@ -353,6 +385,39 @@ proptest! {
         for end in 0..head.head_bytes() {
             prop_assert!(ResponseHead::decode(&header, &payload[..end], &rules).is_err(), "cut at {}", end);
         }
+    }
+
+    /// Items and ends of streams that can be written are read back the same, and a cut of their fields is refused.
+    #[test]
+    fn streams_round_trip(
+        stream in 1u16..500,
+        charged in any::<bool>(),
+        outcome in prop_oneof![Just(Outcome::Ok), Just(Outcome::App), Just(Outcome::Status)],
+        codec in 0u8..4,
+        metadata in proptest::collection::vec(any::<u8>(), 0..64),
+        more in proptest::option::of(1u32..1_000),
+        body in proptest::collection::vec(any::<u8>(), 0..64),
+    ) {
+        let rules = FrameRules { streams: true, ..rules(Direction::FromClient) };
+        let (codec, total) = (Codec::from_bits(codec), more.map(|more| body.len() as u32 + more));
+        let item = DataHead { stream, charged, codec, total, body: &body };
+        let mut frame = Vec::new();
+        item.put(CallId::pending(2, 3), &mut frame);
+        let (header, payload) = split(&frame);
+        let header = FrameHeader::decode(&header, &rules).unwrap();
+        prop_assert_eq!((header.len as usize, header.has_more()), (payload.len(), total.is_some()));
+        prop_assert_eq!(DataHead::decode(&header, payload, &rules).unwrap(), item);
+        for end in 0..item.head_bytes() {
+            prop_assert!(DataHead::decode(&header, &payload[..end], &rules).is_err(), "cut at {}", end);
+        }
+        let codec = if outcome == Outcome::App { codec } else { Codec::Compact };
+        let body: &[u8] = if outcome == Outcome::Ok { &[] } else { &body };
+        let end = EndHead { stream, outcome, codec, metadata: &metadata, body };
+        let mut frame = Vec::new();
+        end.put(CallId::pending(2, 3), &mut frame);
+        let (header, payload) = split(&frame);
+        let header = FrameHeader::decode(&header, &rules).unwrap();
+        prop_assert_eq!(EndHead::decode(&header, payload, &rules).unwrap(), end);
     }
 
     /// Describe and health frames of both sides round trip.
@@ -392,8 +457,9 @@ proptest! {
         if short {
             // Near enough to a frame that its rules are reached.
             bytes[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-            bytes[5] &= 0b11_1111;
-            bytes[6..8].fill(0);
+            bytes[5] &= 0b111_1111;
+            bytes[6] &= 1;
+            bytes[7] = 0;
             bytes[9..11].fill(0);
         }
         let from = if server { Direction::FromServer } else { Direction::FromClient };
@@ -409,6 +475,8 @@ proptest! {
             let _ = RequestHead::decode(&header, &payload, &rules);
             let _ = ResponseHead::decode(&header, &payload, &rules);
             let _ = DescribeHead::decode(&header, &payload, &rules);
+            let _ = DataHead::decode(&header, &payload, &rules);
+            let _ = EndHead::decode(&header, &payload, &rules);
             let _ = HealthFrame::decode(&header, &payload);
             let _ = (Ping::decode(&header, &payload), Cancel::decode(&payload), GoAway::decode(&payload), Credit::decode(&payload));
         }

@@ -60,12 +60,14 @@ pub enum Violation {
         /// The least needed.
         min: u32,
     },
-    /// A stream id on a frame that has none.
+    /// A stream id that this kind, this side or the call does not have.
     StreamId {
         /// The kind.
         kind: Kind,
         /// The id.
         stream: u16,
+        /// The rule that was broken.
+        rule: &'static str,
     },
     /// A call id that this kind, these flags or the agreed limits do not allow.
     CallId {
@@ -149,6 +151,30 @@ pub enum Violation {
         /// The id.
         call: CallId,
     },
+    /// A frame of a stream that has not begun or has ended.
+    StreamState {
+        /// The kind.
+        kind: Kind,
+        /// The call.
+        call: CallId,
+        /// The stream.
+        stream: u16,
+        /// What is wrong with it.
+        rule: &'static str,
+    },
+    /// An item for which there was no credit.
+    WindowExceeded {
+        /// The call.
+        call: CallId,
+        /// The stream.
+        stream: u16,
+        /// The limit's name.
+        limit: &'static str,
+        /// Its value.
+        window: u64,
+        /// The bytes under way with the item.
+        bytes: u64,
+    },
 }
 
 impl Violation {
@@ -173,6 +199,8 @@ impl Violation {
             Violation::FragmentSum { .. } => "fragment_sum",
             Violation::AssemblyFull { .. } => "assembly_full",
             Violation::CallIdInUse { .. } => "call_id_in_use",
+            Violation::StreamState { .. } => "stream_state",
+            Violation::WindowExceeded { .. } => "window_exceeded",
         }
     }
 }
@@ -202,8 +230,8 @@ impl fmt::Display for Violation {
             Violation::PayloadTooShort { kind, len, min } => {
                 write!(f, "a {kind} frame announces {len} payload bytes; its fields need at least {min}")
             }
-            Violation::StreamId { kind, stream } => {
-                write!(f, "a {kind} frame with stream id {stream}; only stream frames have one, others send 0")
+            Violation::StreamId { kind, stream, rule } => {
+                write!(f, "a {kind} frame with stream id {stream}; {rule}")
             }
             Violation::CallId { kind, call, rule } => write!(f, "a {kind} frame with call id {call}; {rule}"),
             Violation::Truncated { kind, field, need, have } => {
@@ -232,6 +260,13 @@ impl fmt::Display for Violation {
             Violation::CallIdInUse { call } => {
                 write!(f, "a REQUEST frame under call id {call}, which is still running")
             }
+            Violation::StreamState { kind, call, stream, rule } => {
+                write!(f, "a {kind} frame for stream {stream} of call {call}; {rule}")
+            }
+            Violation::WindowExceeded { call, stream, limit, window, bytes } => write!(
+                f,
+                "an item of stream {stream} of call {call} brings the bytes under way to {bytes}; {limit} is {window}"
+            ),
         }
     }
 }

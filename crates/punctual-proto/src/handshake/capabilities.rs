@@ -22,7 +22,7 @@ impl Capabilities {
     pub const TOKEN_REFRESH: Capabilities = Capabilities(1 << 4);
 
     /// What this version of the library can do.
-    pub const IMPLEMENTED: Capabilities = Capabilities::CANCEL_REASON;
+    pub const IMPLEMENTED: Capabilities = Capabilities::CANCEL_REASON.union(Capabilities::STREAMS);
 
     const NAMES: [(Capabilities, &'static str); 5] = [
         (Capabilities::CANCEL_REASON, "cancel-reason"),

@@ -9,8 +9,26 @@ use crate::limits::Limits;
 pub struct Agreement {
     /// What both can do.
     pub capabilities: Capabilities,
-    /// The smaller of each agreed limit, the server's number of running calls; the rest is this side's own.
+    /// The smaller of each agreed limit, the server's number of running calls, the peer's windows; the rest is this side's
+    /// own.
     pub limits: Limits,
+    /// What this side is ready to hold.
+    pub own: Windows,
+}
+
+/// The windows that a side announced: what its peer may have under way towards it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    /// Bytes of one stream.
+    pub stream_bytes: u32,
+    /// Bytes of all streams of the connection.
+    pub connection_bytes: u32,
+}
+
+impl From<&Limits> for Windows {
+    fn from(limits: &Limits) -> Self {
+        Windows { stream_bytes: limits.stream_window_bytes, connection_bytes: limits.connection_window_bytes }
+    }
 }
 
 impl Agreement {
@@ -67,5 +85,9 @@ fn agree(ours: Side<'_>, theirs: Side<'_>) -> Result<Agreement, HandshakeError> 
     if !they_lack.is_empty() {
         return Err(HandshakeError::Capabilities { missing: they_lack, ours: false });
     }
-    Ok(Agreement { capabilities: ours.0.intersection(theirs.0), limits: ours.2.agree(theirs.2) })
+    Ok(Agreement {
+        capabilities: ours.0.intersection(theirs.0),
+        limits: ours.2.agree(theirs.2),
+        own: Windows::from(ours.2),
+    })
 }

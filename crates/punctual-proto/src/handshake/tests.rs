@@ -204,18 +204,18 @@ fn both_ends_agree_on_the_same() {
 fn missing_capabilities_are_named() {
     let welcome = Welcome::new(Limits::default(), Vec::new());
     let mut hello = hello();
-    hello.supported = Capabilities::CANCEL_REASON.union(Capabilities::STREAMS);
-    hello.required = Capabilities::STREAMS;
+    hello.supported = Capabilities::CANCEL_REASON.union(Capabilities::COMPRESSION);
+    hello.required = Capabilities::COMPRESSION;
     let error = accept(&welcome, &hello).unwrap_err();
-    assert_eq!(error, HandshakeError::Capabilities { missing: Capabilities::STREAMS, ours: true });
+    assert_eq!(error, HandshakeError::Capabilities { missing: Capabilities::COMPRESSION, ours: true });
     let refusal = error.to_refusal();
     assert_eq!(refusal.code(), Code::FailedPrecondition);
     assert_eq!(
         refusal.message(),
-        "the client requires capabilities that the server lacks: streams; upgrade the server"
+        "the client requires capabilities that the server lacks: compression; upgrade the server"
     );
     let error = confirm(&hello, &Reply::Welcome(welcome)).unwrap_err();
-    assert_eq!(error.to_string(), "this side requires capabilities that the peer lacks: streams; upgrade the peer");
+    assert_eq!(error.to_string(), "this side requires capabilities that the peer lacks: compression; upgrade the peer");
     assert_eq!(Capabilities::from_bits(1 | 1 << 40).to_string(), "cancel-reason, bit 40");
 }
 

@@ -19,6 +19,8 @@ struct Entry {
     whole: usize,
     /// What to tell once the last piece was written.
     mark: Option<u64>,
+    /// What the message, an item of a stream, was charged to the connection's window.
+    charge: u64,
 }
 
 #[derive(Debug, Default)]
@@ -47,16 +49,28 @@ impl Bulk {
     pub(crate) fn push(&mut self, call: CallId, rest: Bytes, whole: usize, mark: Option<u64>) {
         self.bytes += rest.len();
         self.whole += whole;
-        self.ring.push_back(Entry { call, rest, whole, mark });
+        self.ring.push_back(Entry { call, rest, whole, mark, charge: 0 });
     }
 
-    /// Takes the pieces of `call` that were not handed out, if it has some.
-    pub(crate) fn remove(&mut self, call: CallId) -> Option<Bytes> {
+    /// Notes what the message of `call`, if it is in the ring, was charged to the connection's window.
+    pub(crate) fn charge(&mut self, call: CallId, charge: u64) {
+        if let Some(entry) = self.ring.iter_mut().find(|entry| entry.call == call) {
+            entry.charge = charge;
+        }
+    }
+
+    /// Whether a message of `call` is unfinished.
+    pub(crate) fn has(&self, call: CallId) -> bool {
+        self.ring.iter().any(|entry| entry.call == call)
+    }
+
+    /// Takes the pieces of `call` that were not handed out, if it has some, and what they were charged.
+    pub(crate) fn remove(&mut self, call: CallId) -> Option<(Bytes, u64)> {
         let at = self.ring.iter().position(|entry| entry.call == call)?;
         let entry = self.ring.remove(at)?;
         self.bytes -= entry.rest.len();
         self.whole -= entry.whole;
-        Some(entry.rest)
+        Some((entry.rest, entry.charge))
     }
 
     /// Moves one piece of each message, in turn, into the batch. `done` is told each finished message's mark with the

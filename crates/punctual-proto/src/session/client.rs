@@ -3,9 +3,11 @@
 mod gate;
 mod inbound;
 mod slot;
+mod streams;
 
 pub use gate::{Opened, Opening, Refusal};
 pub use slot::{CallKey, Reply, ReplyHead};
+pub use streams::PumpPoll;
 
 use crate::frame::{CallId, Cancel, CancelCause, Violation};
 use crate::handshake::{Agreement, Capabilities};
@@ -16,6 +18,7 @@ use crate::session::deadlines::Deadlines;
 use crate::session::effects::Effects;
 use crate::session::outbox::Outbox;
 use crate::session::reader::Item;
+use crate::session::stream::{Flow, FlowStats, Waits};
 use crate::session::turnstile::{Ticket, Turnstile};
 use crate::session::{Session, Turn};
 use punctual_clock::Instant;
@@ -27,11 +30,15 @@ use std::task::Waker;
 #[derive(Debug)]
 pub struct ClientSession {
     out: Outbox,
+    /// What the streams of its calls have in common.
+    flow: Flow,
     slots: Vec<Slot>,
     free: Vec<u32>,
     deadlines: Deadlines,
     limits: Limits,
     cancel_reason: bool,
+    /// Whether the server knows streams.
+    has_streams: bool,
     /// Calls that the server is running or will run.
     running: usize,
     /// Live slots: each may still need a cancel, for which the queue keeps room.
@@ -53,6 +60,9 @@ pub struct ClientSession {
     closed: Option<Closure>,
     counters: ClientCounters,
 }
+
+/// What streams count for among calls: enough for the longest turn.
+pub(crate) const IN_FLIGHT_OF_STREAMS: usize = 1_024;
 
 /// What a client's session counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -84,11 +94,13 @@ impl ClientSession {
         let limits = agreement.limits;
         ClientSession {
             out: Outbox::for_limits(&limits),
+            flow: Flow::new(agreement),
             slots: Vec::new(),
             free: Vec::new(),
             deadlines: Deadlines::default(),
             limits,
             cancel_reason: agreement.capabilities.contains(Capabilities::CANCEL_REASON),
+            has_streams: agreement.capabilities.contains(Capabilities::STREAMS),
             running: 0,
             live: 0,
             occupied: 0,
@@ -108,6 +120,12 @@ impl ClientSession {
     #[must_use]
     pub fn counters(&self) -> ClientCounters {
         ClientCounters { published: self.heads, ..self.counters }
+    }
+
+    /// What of the streams can be counted.
+    #[must_use]
+    pub fn flow(&self) -> FlowStats {
+        self.flow.stats()
     }
 
     /// Whether calls can be opened.
@@ -141,9 +159,14 @@ impl ClientSession {
         if let Some(reply) = slot.take(buffer) {
             slot.state = State::Free;
             slot.generation += 1;
+            // What is left of its streams was emptied when the call ended.
+            slot.streams = None;
             self.occupied -= 1;
             self.free.push(key.0.slot());
             return ReplyPoll::Ready(reply);
+        }
+        if let Some(metadata) = slot.streams.as_mut().and_then(|streams| streams.take_opened()) {
+            return ReplyPoll::Ready(Reply::Opened(metadata));
         }
         if slot.waker.as_ref().is_some_and(|parked| parked.will_wake(waker)) {
             return ReplyPoll::Pending;
@@ -166,6 +189,11 @@ impl ClientSession {
         slot.generation += 1;
         self.occupied -= 1;
         self.free.push(key.0.slot());
+        let streams = slot.streams.take();
+        if let Some(mut streams) = streams {
+            streams.end(&mut self.flow, &mut self.out, effects);
+            effects.wakers.extend(self.out.take_driver());
+        }
         if let State::Live(awaits) = state {
             self.end_live(awaits, effects);
             match awaits {
@@ -181,6 +209,7 @@ impl ClientSession {
         }
         let cancel = Cancel(self.cancel_reason.then_some(cause));
         self.out.push_cancel(call, cancel, effects);
+        self.flow.credit(self.out.take_refund());
         effects.wakers.extend(self.out.take_driver());
         self.counters.cancels += 1;
     }
@@ -207,6 +236,10 @@ impl ClientSession {
         let State::Live(awaits) = slot.state else { return };
         slot.end(Reply::Failed(ending));
         effects.wakers.extend(slot.waker.take());
+        if let Some(streams) = &mut slot.streams {
+            // What its consumer has not taken is given up with the call.
+            streams.end(&mut self.flow, &mut self.out, effects);
+        }
         let call = slot.call;
         if awaits == Awaits::Answer {
             self.queries.retain(|(query, _)| *query != call);
@@ -249,6 +282,22 @@ impl ClientSession {
         false
     }
 
+    /// Whether half of the queue is free, or nothing will be let in any more. Else `waker` is parked as in
+    /// [`ClientSession::poll_bulk`].
+    pub fn poll_room(&mut self, waiter: &mut Option<u64>, waker: &mut Option<Waker>) -> bool {
+        if !self.is_open() || self.out.queued_bytes() <= self.out.queue_bytes_max() / 2 {
+            return true;
+        }
+        if let Some(new) = waker.take() {
+            let key = *waiter.get_or_insert_with(|| {
+                self.bulk_waiters += 1;
+                self.bulk_waiters
+            });
+            *waker = self.out.wait_for_room(key, false, new);
+        }
+        false
+    }
+
     /// Takes a caller away that waited in [`ClientSession::poll_bulk`]. Its waker is to be dropped outside of the lock.
     pub fn leave_bulk(&mut self, waiter: u64) -> Option<Waker> {
         self.out.leave_room(waiter)
@@ -266,11 +315,22 @@ impl Session for ClientSession {
             let call = CallId::from_u64(mark);
             let at = call.slot() as usize;
             let Some(slot) = self.slots.get_mut(at) else { continue };
-            if slot.generation == call.generation() && slot.state == State::Live(Awaits::Emission) {
+            if slot.generation != call.generation() {
+                continue;
+            }
+            if slot.state == State::Live(Awaits::Emission) {
                 slot.state = State::Emitted;
                 effects.wakers.extend(slot.waker.take());
                 self.end_live(Awaits::Emission, effects);
+            } else if let Some(streams) = &mut slot.streams {
+                streams.emit(effects);
             }
+        }
+        if self.flow.has_waiters(Waits::Queue) && self.out.take_stream_room() {
+            self.wake_line(Waits::Queue, effects);
+        }
+        if self.flow.is_busy() && self.flow.must_sweep(&self.out) {
+            self.sweep();
         }
     }
 
@@ -330,7 +390,7 @@ impl Session for ClientSession {
     }
 
     fn in_flight(&self) -> usize {
-        // Callers whose reply has come are about to take it, and commonly call again.
-        self.occupied
+        // Callers whose reply has come are about to take it, and commonly call again. A stream is many frames.
+        if self.flow.is_busy() { IN_FLIGHT_OF_STREAMS.max(self.occupied) } else { self.occupied }
     }
 }

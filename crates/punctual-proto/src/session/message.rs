@@ -1,6 +1,6 @@
 //! A message on its way out: the fields in front of its body, and the body, copied or linked.
 
-use crate::frame::{CallId, DescribeHead, Prefix, RequestHead, ResponseHead, set_call};
+use crate::frame::{CallId, DataHead, DescribeHead, Prefix, RequestHead, ResponseHead, set_call};
 use bytes::{Bytes, BytesMut};
 
 /// The body of an outgoing message, or the whole frame of one that fits a frame.
@@ -48,6 +48,13 @@ impl<'a> Body<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The bytes of the body alone, appended.
+    pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.frame.get(self.body_at..).unwrap_or_default());
+        out.extend_from_slice(self.copied);
+        out.extend_from_slice(&self.linked);
     }
 
     /// The bytes to keep: shared if they all were, else copied.
@@ -141,6 +148,24 @@ impl MessageHead for ResponseHead<'_> {
 
     fn metadata(&self) -> &[u8] {
         self.metadata
+    }
+}
+
+impl MessageHead for DataHead<'_> {
+    fn announce(&mut self, total: u32) {
+        self.total = Some(total);
+    }
+
+    fn head_bytes(&self) -> usize {
+        DataHead::head_bytes(self)
+    }
+
+    fn prefix(&self, call: CallId, body_bytes: usize) -> Prefix {
+        DataHead::prefix(self, call, body_bytes)
+    }
+
+    fn metadata(&self) -> &[u8] {
+        &[]
     }
 }
 

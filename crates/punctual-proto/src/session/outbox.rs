@@ -1,6 +1,6 @@
 //! What goes out on one connection: the open batch, the ring of big messages, and who waits for either.
 
-use crate::frame::{CallId, Cancel, GoAway, HEADER_BYTES, HealthFrame, PAYLOAD_BYTES_MAX, Ping};
+use crate::frame::{CallId, Cancel, Credit, EndHead, GoAway, HEADER_BYTES, HealthFrame, PAYLOAD_BYTES_MAX, Ping};
 use crate::limits::Limits;
 use crate::session::batch::{Batch, LINK_BYTES_MIN};
 use crate::session::bulk::Bulk;
@@ -16,6 +16,10 @@ pub const PROGRESS_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes queued above which a producer without a deadline gives way once, so that it cannot starve its own connection.
 pub const YIELD_ABOVE_BYTES: usize = 256 * 1024;
+
+/// Bytes queued above which streams wait, so that their items fill the transport and not the queue: calls beside them are
+/// neither refused for them nor written long after them.
+pub const STREAM_QUEUE_BYTES_MAX: usize = 256 * 1024;
 
 /// The send side of a session. Everything in it is short: no codec, no clock, and nothing is dropped or woken in it.
 #[derive(Debug)]
@@ -36,6 +40,10 @@ pub struct Outbox {
     driver: Option<Waker>,
     /// The driver waits for the transport: new output is no reason to wake it.
     stalled: bool,
+    /// A message left the ring of big ones since this was last asked.
+    ring_moved: bool,
+    /// What items of streams that were taken out of the ring had been charged to the connection's window.
+    refund: u64,
 }
 
 /// Bytes of one class that are not written, counted in two generations: the older one is forgotten when all of it was
@@ -101,6 +109,8 @@ impl Outbox {
             room: Vec::new(),
             driver: None,
             stalled: false,
+            ring_moved: false,
+            refund: 0,
         }
     }
 
@@ -218,8 +228,10 @@ impl Outbox {
 
     /// Takes the pieces of `call` that were not handed out.
     pub(crate) fn remove_bulk(&mut self, call: CallId, effects: &mut Effects) {
-        if let Some(rest) = self.bulk.remove(call) {
+        if let Some((rest, charge)) = self.bulk.remove(call) {
             effects.garbage.push(rest);
+            self.refund += charge;
+            self.ring_moved = true;
             self.wake_room(true, &mut effects.wakers);
         }
     }
@@ -254,6 +266,47 @@ impl Outbox {
         self.push_progress(|out| health.put(call, out))
     }
 
+    /// Queues permission to send more; `false` where the peer does not read what is granted to it.
+    pub(crate) fn push_credit(&mut self, call: CallId, stream: u16, bytes: u64) -> bool {
+        let credit = Credit(u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.push_progress(|out| credit.put(call, stream, out))
+    }
+
+    /// Queues the end of a stream. There is one for each, so that their number bounds it.
+    pub(crate) fn push_end(&mut self, call: CallId, end: &EndHead<'_>) {
+        self.put_with(|out| end.put(call, out));
+    }
+
+    /// Whether the reserve of protocol progress has room.
+    pub(crate) fn has_progress_room(&self) -> bool {
+        self.progress.bytes() < PROGRESS_BYTES_MAX
+    }
+
+    /// Whether an item of a stream may be queued now, as far as the queue goes.
+    pub(crate) fn stream_fits(&self) -> bool {
+        self.queued_bytes() < STREAM_QUEUE_BYTES_MAX
+    }
+
+    /// Whether streams that waited for the queue may go on.
+    pub(crate) fn take_stream_room(&mut self) -> bool {
+        std::mem::take(&mut self.ring_moved) || self.queued_bytes() <= STREAM_QUEUE_BYTES_MAX / 2
+    }
+
+    /// Whether a message of `call` is in the ring: what else the call sends must come behind it.
+    pub(crate) fn has_bulk(&self, call: CallId) -> bool {
+        self.bulk.has(call)
+    }
+
+    /// Notes what the message of `call` that may be in the ring was charged to the connection's window.
+    pub(crate) fn charge_bulk(&mut self, call: CallId, charge: u64) {
+        self.bulk.charge(call, charge);
+    }
+
+    /// What was charged for messages that are not sent.
+    pub(crate) fn take_refund(&mut self) -> u64 {
+        std::mem::take(&mut self.refund)
+    }
+
     /// Queues a go-away. There are at most three in the life of a connection, so no bound applies.
     pub fn push_go_away(&mut self, go_away: &GoAway<'_>) {
         self.put_with(|out| go_away.put(out));
@@ -276,6 +329,7 @@ impl Outbox {
         std::mem::swap(open, batch);
         if moved {
             // The ring has a place again.
+            self.ring_moved = true;
             self.wake_room(true, &mut effects.wakers);
         }
     }

@@ -1,6 +1,6 @@
 //! From bytes to frames and whole messages, outside of any lock: the reader belongs to the driver alone.
 
-use crate::frame::{DescribeHead, Phase};
+use crate::frame::{DataHead, DescribeHead, Phase};
 use crate::frame::{FrameHeader, FrameRules, HEADER_BYTES, Kind, RequestHead, ResponseHead, Violation};
 use crate::limits::Limits;
 use crate::session::assembly::Assembly;
@@ -17,6 +17,9 @@ pub enum Item {
     /// A message in pieces that is whole now: the first frame's header, the fields in front of the body, the body.
     Whole(Box<(FrameHeader, Bytes, Bytes)>),
 }
+
+/// An item of a stream keeps at most so many times its own length alive.
+const ITEM_OF_BLOCK: usize = 8;
 
 /// How far a read came.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -121,6 +124,10 @@ impl Reader {
                 let head = ResponseHead::decode(&header, payload, &self.rules)?;
                 (head.total, head.body)
             }
+            Kind::Data => {
+                let head = DataHead::decode(&header, payload, &self.rules)?;
+                (head.total, head.body)
+            }
             _ => match DescribeHead::decode(&header, payload, &self.rules)? {
                 DescribeHead::Reply { total, body, .. } => (total, body),
                 DescribeHead::Query(_) => (None, &[][..]),
@@ -150,6 +157,13 @@ impl<'a> Block<'a> {
     #[must_use]
     pub fn get(&self, range: &Range<usize>) -> &'a [u8] {
         self.bytes.get(range.clone()).unwrap_or_default()
+    }
+
+    /// The bytes of a stream's item, to keep. They may be kept for long, so that they are shared only where they are much
+    /// of the block that would be kept with them.
+    #[must_use]
+    pub(crate) fn keep_item(&self, part: &[u8]) -> Bytes {
+        if part.len() >= self.bytes.len() / ITEM_OF_BLOCK { self.keep(part) } else { Bytes::copy_from_slice(part) }
     }
 
     /// `part`, which must lie in these bytes, to keep: shared if it can be, else copied.

@@ -11,23 +11,28 @@
 
 mod inbound;
 mod run;
+mod streams;
 
 pub use inbound::{Incoming, Refused, Start};
 pub use run::RunKey;
+pub use streams::{Opened, Remains};
 
 use crate::codec::Codec;
 use crate::frame::{
-    CallId, DescribeHead, GoAway, GoAwayReason, HealthFrame, NO_NEW_CALLS, Outcome, Ping, ResponseHead, Violation,
+    CallId, DescribeHead, EndHead, GoAway, GoAwayReason, HealthFrame, NO_NEW_CALLS, Outcome, Ping, ResponseHead,
+    Violation,
 };
 use crate::handshake::Agreement;
 use crate::limits::Limits;
 use crate::session::batch::Batch;
+use crate::session::client::IN_FLIGHT_OF_STREAMS;
 use crate::session::closure::Closure;
 use crate::session::deadlines::Deadlines;
 use crate::session::effects::Effects;
 use crate::session::message::Body;
 use crate::session::outbox::{Outbox, message_size};
 use crate::session::reader::Item;
+use crate::session::stream::{Flow, FlowStats, Waits};
 use crate::session::{Session, Turn};
 use crate::status::Status;
 use punctual_clock::Instant;
@@ -69,6 +74,8 @@ pub struct ServerCounters {
 #[derive(Debug)]
 pub struct ServerSession {
     out: Outbox,
+    /// What the streams of its calls have in common.
+    flow: Flow,
     runs: Vec<Run>,
     free: Vec<u32>,
     deadlines: Deadlines,
@@ -106,7 +113,7 @@ pub enum Finished {
         /// To be woken outside of the lock.
         driver: Option<Waker>,
         /// To be dropped outside of the lock.
-        stale: [Option<Waker>; 2],
+        stale: Remains,
     },
     /// There is no room in the queue: wait for it and try again.
     NoRoom,
@@ -136,6 +143,7 @@ impl ServerSession {
     pub fn new(agreement: &Agreement, budgets: BudgetPolicy) -> Self {
         ServerSession {
             out: Outbox::for_limits(&agreement.limits),
+            flow: Flow::new(agreement),
             runs: Vec::new(),
             free: Vec::new(),
             deadlines: Deadlines::default(),
@@ -163,6 +171,12 @@ impl ServerSession {
     #[must_use]
     pub fn counters(&self) -> ServerCounters {
         ServerCounters { accepted: self.heads, ..self.counters }
+    }
+
+    /// What of the streams can be counted.
+    #[must_use]
+    pub fn flow(&self) -> FlowStats {
+        self.flow.stats()
     }
 
     /// Exchanges the calls and queries that came with an empty vector.
@@ -225,9 +239,12 @@ impl ServerSession {
     ) -> Finished {
         let at = key.at as usize;
         let Some(run) = self.runs.get(at).filter(|run| run.call == key.call && run.state != State::Free) else {
-            return Finished::Done { driver: None, stale: [None, None] };
+            return Finished::Done { driver: None, stale: Remains::default() };
         };
         let mut driver = None;
+        if run.streams.as_deref().is_some_and(|streams| streams.is_open()) {
+            return self.finish_stream(key, &head, body, waker);
+        }
         if run.state == State::Live && key.call.is_pending() {
             let fits = self.out.fits(message_size(&head, body), 0);
             if !fits || self.out.is_bulk(&head, body) && !self.out.bulk_fits(body.len()) {
@@ -260,12 +277,12 @@ impl ServerSession {
 
     /// Frees the place of a call whose handler is gone. What it had parked is returned.
     #[inline]
-    pub fn release(&mut self, key: RunKey) -> [Option<Waker>; 2] {
+    pub fn release(&mut self, key: RunKey) -> Remains {
         let Some(run) = self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call) else {
-            return [None, None];
+            return Remains::default();
         };
         match run.state {
-            State::Free => return [None, None],
+            State::Free => return Remains::default(),
             State::Live | State::Assembling => {
                 if key.call.is_pending() {
                     self.live -= 1;
@@ -280,9 +297,14 @@ impl ServerSession {
         if !run.watchers.is_empty() {
             run.watchers.clear();
         }
-        let mut stale = [run.waker.take(), None];
+        let mut stale = Remains::default();
+        stale.waker = run.waker.take();
+        if let Some(mut streams) = run.streams.take() {
+            let effects = stale.effects.get_or_insert_default();
+            streams.close(&mut self.flow, &mut self.out, effects);
+        }
         if std::mem::take(&mut run.waits_for_room) {
-            stale[1] = self.out.leave_room(u64::from(key.at));
+            stale.room = self.out.leave_room(u64::from(key.at));
         }
         self.occupied -= 1;
         self.free.push(key.at);
@@ -326,7 +348,7 @@ impl ServerSession {
     pub fn refuse_run(&mut self, key: RunKey, status: &[u8]) -> Finished {
         let live = self.runs.get(key.at as usize).is_some_and(|run| run.call == key.call && run.state == State::Live);
         if live && self.closed.is_none() {
-            self.answer(key.call, status);
+            self.answer_run(key.at as usize, status);
         }
         let stale = self.release(key);
         let driver = self.out.take_driver().or_else(|| self.driver_after_release());
@@ -392,6 +414,9 @@ impl ServerSession {
                 }
                 run.state = State::Over(reason);
                 effects.wakers.extend(run.waker.take());
+                if let Some(mut streams) = run.streams.take() {
+                    streams.close(&mut self.flow, &mut self.out, effects);
+                }
                 if !run.watchers.is_empty() {
                     effects.wakers.append(&mut run.watchers);
                     if self.watched.len() >= WATCHED_MAX {
@@ -401,7 +426,7 @@ impl ServerSession {
                 }
             }
             // It has no handler yet.
-            State::Assembling => effects.stale.extend(self.release(key).into_iter().flatten()),
+            State::Assembling => self.release(key).into_effects(effects),
             State::Over(_) | State::Free => {}
         }
     }
@@ -409,9 +434,27 @@ impl ServerSession {
     /// Queues a status as the answer of a call beside the queue's bound: there is at most one for each place.
     fn answer(&mut self, call: CallId, status: &[u8]) {
         if call.is_pending() {
-            let head =
-                ResponseHead { outcome: Outcome::Status, codec: Codec::Compact, metadata: &[], total: None, body: &[] };
+            let head = ResponseHead {
+                outcome: Outcome::Status,
+                codec: Codec::Compact,
+                metadata: &[],
+                streamed: false,
+                total: None,
+                body: &[],
+            };
             self.out.push_message(call, head, &mut Body::copied(status), None);
+        }
+    }
+
+    /// The same for a call that has a place: where its returned stream is open, that is what ends.
+    fn answer_run(&mut self, at: usize, status: &[u8]) {
+        let Some(run) = self.runs.get(at) else { return };
+        if run.streams.as_deref().is_some_and(|streams| streams.is_open()) {
+            let end =
+                EndHead { stream: 0, outcome: Outcome::Status, codec: Codec::Compact, metadata: &[], body: status };
+            self.out.push_end(run.call, &end);
+        } else {
+            self.answer(run.call, status);
         }
     }
 
@@ -488,7 +531,7 @@ impl ServerSession {
         for at in 0..self.runs.len() {
             let Some(run) = self.runs.get(at) else { continue };
             if matches!(run.state, State::Live | State::Assembling) {
-                self.answer(run.call, &bytes);
+                self.answer_run(at, &bytes);
                 self.end(at, reason, effects);
             }
         }
@@ -503,6 +546,12 @@ impl Session for ServerSession {
 
     fn note_written(&mut self, bytes: usize, effects: &mut Effects) {
         self.out.note_written(bytes, &mut effects.reached, &mut effects.wakers);
+        if self.flow.has_waiters(Waits::Queue) && self.out.take_stream_room() {
+            self.wake_line(Waits::Queue, effects);
+        }
+        if self.flow.is_busy() && self.flow.must_sweep(&self.out) {
+            self.sweep();
+        }
     }
 
     fn apply(&mut self, items: &mut Vec<Item>, turn: &Turn<'_>, effects: &mut Effects) -> Result<(), Violation> {
@@ -520,8 +569,7 @@ impl Session for ServerSession {
             let Some(run) = self.runs.get(at) else { continue };
             if matches!(run.state, State::Live | State::Assembling) {
                 self.counters.expired += 1;
-                let call = run.call;
-                self.answer(call, run::expired_status());
+                self.answer_run(at, run::expired_status());
                 self.end(at, CancelReason::Deadline, effects);
             }
         }
@@ -564,6 +612,7 @@ impl Session for ServerSession {
     }
 
     fn in_flight(&self) -> usize {
-        self.slots_in_use.max(self.occupied)
+        let calls = self.slots_in_use.max(self.occupied);
+        if self.flow.is_busy() { IN_FLIGHT_OF_STREAMS.max(calls) } else { calls }
     }
 }

@@ -4,5 +4,7 @@
 
 mod interleavings;
 mod steps;
+mod stream_world;
+mod streams;
 mod waits;
 mod world;

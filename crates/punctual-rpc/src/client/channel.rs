@@ -11,7 +11,7 @@ use crate::stats::ChannelStats;
 use arc_swap::ArcSwapOption;
 use punctual_clock::{Clock, Instant};
 use punctual_proto::codec::Args;
-use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor, Shape};
+use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::status::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -137,16 +137,14 @@ impl Channel {
 }
 
 /// A generated index is always inside; a wrong one calls a method that no server has.
-fn method_of(service: &'static ServiceDescriptor, method: usize) -> &'static MethodDescriptor {
+pub(super) fn method_of(service: &'static ServiceDescriptor, method: usize) -> &'static MethodDescriptor {
     static NOWHERE: MethodDescriptor = MethodDescriptor::unary(
         "/",
         &punctual_proto::schema::Type::Unit,
         &punctual_proto::schema::Type::Unit,
         &punctual_proto::schema::Type::Unit,
     );
-    debug_assert!(
-        service.methods.get(method).is_some_and(|method| matches!(method.shape, Shape::Unary | Shape::OneWay))
-    );
+    debug_assert!(service.methods.get(method).is_some());
     service.methods.get(method).unwrap_or(&NOWHERE)
 }
 

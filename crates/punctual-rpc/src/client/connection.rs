@@ -7,9 +7,9 @@ use punctual_clock::Clock;
 use punctual_proto::codec::Codec;
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::frame::Direction;
-use punctual_proto::handshake::{Agreement, Welcome};
+use punctual_proto::handshake::{Agreement, Welcome, Windows};
 use punctual_proto::limits::Limits;
-use punctual_proto::session::{Block, ClientSession, Closure, Item, Session};
+use punctual_proto::session::{Block, ClientSession, Closure, FlowStats, Item, Session};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +33,7 @@ pub(crate) struct Connection {
     session: Mutex<ClientSession>,
     contracts: Contracts,
     limits: Limits,
+    windows: Windows,
     clock: Arc<dyn Clock>,
     write_latency: Duration,
     turns: AtomicU64,
@@ -51,6 +52,7 @@ impl Connection {
             session: Mutex::new(ClientSession::new(agreement)),
             contracts: Contracts::new(&welcome.services),
             limits: agreement.limits,
+            windows: agreement.own,
             clock: driver_clock,
             write_latency,
             turns: AtomicU64::new(0),
@@ -65,6 +67,16 @@ impl Connection {
             Codec::Compact if method.args_self_describing => Codec::Named,
             codec => codec,
         }
+    }
+
+    /// The codec of a service's contract on this connection.
+    pub(crate) fn contract_codec(&self, service: &'static ServiceDescriptor) -> Codec {
+        self.contracts.codec(service)
+    }
+
+    /// What this side is ready to hold of streams.
+    pub(crate) fn own_windows(&self) -> Windows {
+        self.windows
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -97,9 +109,9 @@ impl Connection {
         stats.turns += self.turns.load(Ordering::Relaxed);
     }
 
-    pub(crate) fn load(&self) -> (usize, usize) {
+    pub(crate) fn load(&self) -> (usize, usize, FlowStats) {
         let mut session = self.session();
-        (session.load(), session.outbox().queued_bytes())
+        (session.load(), session.outbox().queued_bytes(), session.flow())
     }
 }
 

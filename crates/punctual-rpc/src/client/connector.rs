@@ -158,7 +158,8 @@ impl Connector {
         let mut stats = *shared.past.lock().unwrap_or_else(PoisonError::into_inner);
         for connection in shared.open.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             connection.add_to(&mut stats);
-            let (pending, queued) = connection.load();
+            let (pending, queued, flow) = connection.load();
+            stats.add_flow(&flow);
             stats.pending += pending as u64;
             stats.queued_bytes += queued as u64;
         }

@@ -73,6 +73,25 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Waits until half of the send queue is free, or the connection takes no calls any more.
+    pub(crate) async fn room(connection: &Connection, clock: &dyn Clock, deadline: Instant) -> Result<(), Status> {
+        let mut waiting = BulkWait { connection, waiter: None };
+        let moved = poll_fn(|cx| {
+            let mut waker = Some(cx.waker().clone());
+            let free = connection.session().poll_room(&mut waiting.waiter, &mut waker);
+            if free { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::select! {
+            biased;
+            () = moved => Ok(()),
+            () = sleep_until(clock, deadline) => Err(Status::deadline_exceeded(
+                "the deadline passed while the call waited for room in the send queue; nothing was sent",
+            )),
+        }
+    }
+}
+
 /// A caller that waits for the ring of big messages, and leaves nothing parked when it gives up.
 struct BulkWait<'a> {
     connection: &'a Connection,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use punctual_clock::{Clock, Instant};
 use punctual_proto::codec::{self, Args, Codec};
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor, Shape};
-use punctual_proto::frame::{PAYLOAD_BYTES_MAX, RequestHead};
+use punctual_proto::frame::{CallStreams, PAYLOAD_BYTES_MAX, RequestHead};
 use punctual_proto::session::{Body, CallKey, LINK_BYTES_MIN, Opening, Refusal, Ticket};
 use punctual_proto::status::Status;
 use serde::Serialize;
@@ -29,12 +29,27 @@ pub(crate) struct Callee {
     /// Where the descriptor is not known: the id and the codec of a tool's call.
     pub(crate) id: u64,
     pub(crate) json: bool,
+    /// It has no reply, and no entry in the table beyond its being written.
     pub(crate) oneway: bool,
+    pub(crate) streams: CallStreams,
 }
 
 impl Callee {
     pub(crate) fn of(service: &'static ServiceDescriptor, method: &'static MethodDescriptor) -> Self {
-        Callee { service: Some(service), method, id: method.id, json: false, oneway: method.shape == Shape::OneWay }
+        let streams = method.call_streams();
+        // One-way with streams waits for the end of what is sent, as any call with streams.
+        let oneway = method.shape == Shape::OneWay && streams == CallStreams::NONE;
+        Callee { service: Some(service), method, id: method.id, json: false, oneway, streams }
+    }
+
+    /// Only such a call has the channel's default timeout: the others may rightly last for ever.
+    fn is_unary(&self) -> bool {
+        !self.oneway && self.streams == CallStreams::NONE
+    }
+
+    /// A call that goes on in the background when it was written may as well wait for the queue, if its time is bounded.
+    fn waits_for_room(&self) -> bool {
+        self.method.shape == Shape::OneWay && self.streams != CallStreams::NONE
     }
 
     /// How its arguments are encoded on a connection, where they are not raw bytes.
@@ -81,8 +96,7 @@ pub(crate) fn deadline_of(channel: &Channel, callee: &Callee, options: &CallOpti
         Some(own) => Some(own),
         // What the call says for itself replaces the method's and the channel's, also where it is longer.
         None if options.deadline != Instant::FAR => None,
-        // Only a unary call has the channel's default: the others may rightly last for ever.
-        None if callee.oneway => callee.method.timeout,
+        None if !callee.is_unary() => callee.method.timeout,
         None => callee.method.timeout.or(channel.config().default_timeout),
     };
     if own.is_none() && fixed == Instant::FAR {
@@ -119,6 +133,7 @@ pub(crate) fn publish<A: Args + Serialize>(
                 _ => callee.codec(connection),
             },
             metadata,
+            streams: callee.streams,
             total: None,
             body: &[],
         };
@@ -159,6 +174,8 @@ pub(crate) fn publish<A: Args + Serialize>(
             let mut session = connection.session();
             if callee.oneway {
                 session.open_oneway(opening, &mut parked)
+            } else if callee.streams != CallStreams::NONE {
+                session.open_streams(opening, &mut parked)
             } else {
                 session.open_call(opening, &mut parked)
             }
@@ -201,6 +218,11 @@ pub(crate) fn refusal_status(refusal: Refusal) -> Status {
             Status::resource_exhausted(format!("{max} calls wait on this connection, which is pending_calls_max"))
                 .with_limit("pending_calls_max", max)
         }
+        Refusal::Full { limit: "streams_max", max } => {
+            Status::resource_exhausted(format!("{max} streams are open on this connection, which is streams_max"))
+                .with_limit("streams_max", max)
+        }
+        Refusal::NoStreams => Status::unimplemented("the server does not know streams; upgrade it"),
         Refusal::Full { limit, max } => Status::resource_exhausted(format!(
             "the send queue is full: {limit} is {max} bytes; the server reads too slowly"
         ))
@@ -235,6 +257,11 @@ pub(crate) async fn publish_slowly<A: Args + Serialize>(
                 Some(Refusal::Line) => {
                     let held = place.get_or_insert_with(|| Place::enter(Arc::clone(&connection)));
                     held.granted(channel.clock(), deadline).await?;
+                }
+                Some(Refusal::Full { limit: "send_queue_bytes_max", .. })
+                    if callee.waits_for_room() && deadline != Instant::FAR =>
+                {
+                    Place::room(&connection, channel.clock(), deadline).await?;
                 }
                 Some(Refusal::Bulk { bytes }) => Place::bulk(&connection, bytes, channel.clock(), deadline).await?,
                 Some(refusal) => {

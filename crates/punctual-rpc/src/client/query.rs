@@ -9,6 +9,7 @@ use bytes::Bytes;
 use punctual_clock::Instant;
 use punctual_proto::contract::{MethodDescriptor, method_id};
 use punctual_proto::describe::{HealthStatus, ServiceDescription};
+use punctual_proto::frame::CallStreams;
 use punctual_proto::handshake::SERVICE_NAME_BYTES_MAX;
 use punctual_proto::schema::Type;
 use punctual_proto::session::{ClientSession, Opened, Refusal, Reply};
@@ -17,7 +18,7 @@ use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
 /// What is asked for without a contract at hand.
-static ANY: MethodDescriptor = MethodDescriptor::unary("*/*", &Type::Json, &Type::Json, &Type::Json);
+pub(super) static ANY: MethodDescriptor = MethodDescriptor::unary("*/*", &Type::Json, &Type::Json, &Type::Json);
 
 impl Channel {
     /// Calls `Service/method` with a JSON object of its arguments, and gives its result as JSON.
@@ -36,7 +37,14 @@ impl Channel {
         if let Some(status) = options.invalid() {
             return Err(status.into());
         }
-        let callee = Callee { service: None, method: &ANY, id: method_id(full_name), json: true, oneway: false };
+        let callee = Callee {
+            service: None,
+            method: &ANY,
+            id: method_id(full_name),
+            json: true,
+            oneway: false,
+            streams: CallStreams::NONE,
+        };
         let deadline = deadline_of(self, &callee, &options)?;
         let published = publish_slowly(self.clone(), callee, args, options, deadline, None).await?;
         let (connection, Published::Live(key)) = published else { return Ok(Bytes::new()) };
@@ -53,7 +61,14 @@ impl Channel {
         if let Some(status) = options.invalid() {
             return Err(status);
         }
-        let callee = Callee { service: None, method: &ANY, id: method_id(full_name), json: true, oneway: true };
+        let callee = Callee {
+            service: None,
+            method: &ANY,
+            id: method_id(full_name),
+            json: true,
+            oneway: true,
+            streams: CallStreams::NONE,
+        };
         let deadline = deadline_of(self, &callee, &options)?;
         match publish_slowly(self.clone(), callee, args, options, deadline, None).await? {
             (_, Published::Sent(_)) => Ok(()),

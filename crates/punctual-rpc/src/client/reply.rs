@@ -7,7 +7,7 @@ use punctual_proto::codec::{self, Codec, CodecError};
 use punctual_proto::frame::{CancelCause, Outcome};
 use punctual_proto::session::{CallKey, Effects, Reply, ReplyHead, ReplyPoll};
 use punctual_proto::status::{CallError, Code, Status};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -44,6 +44,33 @@ impl LiveCall {
     }
 }
 
+impl LiveCall {
+    /// Polls for the opening of the returned stream, whose metadata it gives; another reply is read with `read` outside of
+    /// the lock.
+    pub(crate) fn poll_opened<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        read: impl FnOnce(Reply, &[u8]) -> R,
+    ) -> Poll<Result<Bytes, R>> {
+        let key = self.key;
+        let polled = self.poll(cx, |reply, copied| match reply {
+            Reply::Opened(metadata) => Ok(metadata),
+            reply => Err(read(reply, copied)),
+        });
+        if let Poll::Ready(Ok(_)) = &polled {
+            // The call goes on.
+            self.key = key;
+        }
+        polled
+    }
+
+    /// What the call is known by, for who minds it from here on.
+    pub(crate) fn into_key(mut self) -> Option<(Arc<Connection>, CallKey)> {
+        let key = self.key.take()?;
+        Some((Arc::clone(&self.connection), key))
+    }
+}
+
 impl Drop for LiveCall {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
@@ -73,7 +100,7 @@ where
             }
         }
         Reply::Failed(ending) => Err(CallError::Status(ending.status())),
-        Reply::Emitted | Reply::Health(_) => {
+        Reply::Emitted | Reply::Opened(_) | Reply::Health(_) => {
             Err(CallError::Status(Status::internal("a reply of another kind of call")))
         }
     }
@@ -95,10 +122,30 @@ pub(crate) fn read_bytes(reply: Reply, copied: &[u8]) -> Result<Bytes, CallError
             }
         }
         Reply::Failed(ending) => Err(CallError::Status(ending.status())),
-        Reply::Emitted | Reply::Health(_) => {
+        Reply::Emitted | Reply::Opened(_) | Reply::Health(_) => {
             Err(CallError::Status(Status::internal("a reply of another kind of call")))
         }
     }
+}
+
+/// Reads why a call for a stream was not answered with one.
+pub(crate) fn read_failure<E: DeserializeOwned + 'static>(reply: Reply, copied: &[u8]) -> CallError<E> {
+    match reply {
+        Reply::Copied(head) | Reply::Shared(head, _) if head.outcome == Outcome::Ok => not_a_stream(),
+        reply => match read_result::<IgnoredAny, E>(reply, copied) {
+            Ok(_) => not_a_stream(),
+            Err(error) => error,
+        },
+    }
+}
+
+/// The same for tools.
+pub(crate) fn read_failure_bytes(reply: Reply, copied: &[u8]) -> CallError<Bytes> {
+    read_bytes(reply, copied).map_or_else(|error| error, |_| not_a_stream())
+}
+
+fn not_a_stream<E>() -> CallError<E> {
+    CallError::Status(Status::data_loss("the server answered a call for a stream with a single result"))
 }
 
 fn read_outcome<T, E>(

@@ -58,6 +58,8 @@ where
             let polled = catch_unwind(AssertUnwindSafe(|| handler.poll(cx)));
             let result = match polled {
                 Ok(Poll::Ready(output)) => output.ended(),
+                // It runs to its end, whatever becomes of its call.
+                Ok(Poll::Pending) if this.method.detached => return Poll::Pending,
                 Ok(Poll::Pending) => {
                     if let Some(place) = this.place.as_ref() {
                         ready!(place.poll_over(cx));
@@ -77,6 +79,12 @@ where
                 }
             };
             this.handler.set(None);
+            if matches!(result, Err(Failure::Answered)) {
+                if let Some(place) = this.place.take() {
+                    place.forget();
+                }
+                return Poll::Ready(());
+            }
             *this.result = Some(result);
         }
         let Some(place) = this.place.as_mut() else { return Poll::Ready(()) };
@@ -159,6 +167,7 @@ fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
             None => put(Outcome::App, codec, &error, buffer),
         },
         Err(Failure::Status(status)) => Err(status),
+        Err(Failure::Answered) => Err(Status::unmapped()),
     };
     let status = match encoded {
         Ok((_, body_at)) if buffer.len() - body_at > bytes_max => too_long(buffer.len() - body_at),
@@ -183,7 +192,7 @@ fn put<T: Serialize>(
     buffer: &mut Vec<u8>,
 ) -> Result<(Outcome, usize), Status> {
     buffer.clear();
-    let head = ResponseHead { outcome, codec, metadata: &[], total: None, body: &[] };
+    let head = ResponseHead { outcome, codec, metadata: &[], streamed: false, total: None, body: &[] };
     let body_at = head.open_frame(buffer);
     codec::encode(codec, value, buffer).map_err(CodecError::into_encode_status)?;
     Ok((outcome, body_at))

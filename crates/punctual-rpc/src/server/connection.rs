@@ -9,8 +9,8 @@ use punctual_clock::Clock;
 use punctual_context::{CancelReason, Host, Identity, Metadata, Peer};
 use punctual_proto::contract::MethodDescriptor;
 use punctual_proto::describe::HealthStatus;
-use punctual_proto::frame::{CallId, Direction, HealthFrame};
-use punctual_proto::handshake::Agreement;
+use punctual_proto::frame::{CallId, CallStreams, Direction, HealthFrame};
+use punctual_proto::handshake::{Agreement, Windows};
 use punctual_proto::limits::Limits;
 use punctual_proto::session::{
     Block, Body, Closure, Effects, Incoming, Item, Refused, RunKey, ServerSession, Session, Start,
@@ -29,6 +29,7 @@ pub(crate) struct Connection {
     /// Somebody waits for room in the queue: ask before encoding more.
     congested: AtomicBool,
     limits: Limits,
+    windows: Windows,
     peer: Peer,
     shared: Arc<Shared>,
     turns: AtomicU64,
@@ -40,6 +41,7 @@ impl Connection {
             session: Mutex::new(ServerSession::new(agreement, shared.config.budgets())),
             congested: AtomicBool::new(false),
             limits: agreement.limits,
+            windows: agreement.own,
             peer,
             shared,
             turns: AtomicU64::new(0),
@@ -57,6 +59,11 @@ impl Connection {
     /// Who the peer is, where it had to prove that.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.peer.identity.as_ref()
+    }
+
+    /// What this side is ready to hold of streams.
+    pub(crate) fn own_windows(&self) -> Windows {
+        self.windows
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -90,13 +97,17 @@ impl Connection {
     }
 
     fn start(self: &Arc<Self>, start: Start, block: Block<'_>) {
-        let Start { key, method: id, codec, deadline, metadata, body, whole } = start;
+        let Start { key, method: id, codec, streams, deadline, metadata, body, whole, .. } = start;
         let place = Place::new(Arc::clone(self), key);
         let Some(method) = self.shared.registry.find(id) else {
             let text = format!("no method with id {id:016x}; this server serves {}", self.shared.registry.names());
             place.refuse(&Status::unimplemented(text));
             return;
         };
+        if streams != method.descriptor.call_streams() {
+            place.refuse(&wrong_streams(method.descriptor, streams));
+            return;
+        }
         let (metadata, body) = match whole {
             None if metadata.is_empty() => (Ok(Metadata::new()), Payload::In(block, body)),
             None => {
@@ -144,6 +155,10 @@ impl Connection {
                     format!("this connection runs {max} calls, which is running_calls_max; wait for some to end");
                 Status::resource_exhausted(text).with_limit("running_calls_max", max as u64)
             }
+            Refused::Streams { max } => {
+                let text = format!("this connection has {max} streams, which is streams_max; wait for some to end");
+                Status::resource_exhausted(text).with_limit("streams_max", max)
+            }
             Refused::Server => {
                 let max = self.shared.config.server_limits.running_calls_max;
                 let text = format!("this server runs {max} calls, which is its running_calls_max; try again later");
@@ -190,6 +205,16 @@ impl Connection {
     fn health(&self, service: &str) -> HealthStatus {
         self.shared.health(service)
     }
+}
+
+/// The two sides have different ideas of a method.
+fn wrong_streams(method: &MethodDescriptor, announced: CallStreams) -> Status {
+    let shown = |streams: CallStreams| {
+        let result = if streams.returned() { "a stream" } else { "no stream" };
+        format!("{} argument streams and returns {result}", streams.arguments())
+    };
+    let own = shown(method.call_streams());
+    Status::invalid_argument(format!("{} has {own}; the call announced {}", method.full_name, shown(announced)))
 }
 
 fn encoded(status: &Status) -> Bytes {

@@ -2,6 +2,9 @@
 
 use crate::server::answer::Answer;
 use crate::server::place::Place;
+use crate::server::returned::Returned;
+use crate::server::stream_place::StreamPlace;
+use crate::streaming::{Origin, Remote, Streaming};
 use bytes::Bytes;
 use punctual_clock::Instant;
 use punctual_context::{Context, Host, Metadata};
@@ -28,6 +31,8 @@ pub struct Inbound<'a> {
     deadline: Instant,
     metadata: Metadata,
     body: Payload<'a>,
+    /// Argument streams that were taken.
+    streams_taken: u16,
 }
 
 /// The body, where it lies.
@@ -51,7 +56,7 @@ impl<'a> Inbound<'a> {
         metadata: Metadata,
         body: Payload<'a>,
     ) -> Self {
-        Inbound { place, method, codec, deadline, metadata, body }
+        Inbound { place, method, codec, deadline, metadata, body, streams_taken: 0 }
     }
 
     /// The method.
@@ -64,6 +69,53 @@ impl<'a> Inbound<'a> {
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// The next of the arguments that are streams, in the order of the method: as many as that has. One that is not taken
+    /// before the handler starts is never read, and its producer stands still at the window.
+    #[must_use]
+    pub fn take_stream<T, E>(&mut self) -> Streaming<T, E> {
+        self.streams_taken = self.streams_taken.saturating_add(1);
+        let window = self.place.connection().own_windows().stream_bytes;
+        let place = StreamPlace::new(Arc::clone(self.place.connection()), self.place.key(), self.streams_taken);
+        Streaming::remote(Remote::new(Origin::Argument(place), window))
+    }
+
+    /// Runs `handler` with the decoded arguments in a task of its own, answers with the stream that it gives, and sends what
+    /// that produces, in the same task. What it does before it makes its future is done as in [`Inbound::unary`].
+    pub fn returned_stream<A, T, S, E, F, Fut>(self, handler: F)
+    where
+        A: Args + DeserializeOwned + Send + 'static,
+        T: Serialize + DeserializeOwned + Send + 'static,
+        S: Serialize + DeserializeOwned + From<Status> + Send + 'static,
+        E: Serialize + Send + 'static,
+        F: FnOnce(A) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<Streaming<T, S>, E>> + Send + 'static,
+    {
+        let (connection, key) = (Arc::clone(self.place.connection()), self.place.key());
+        let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
+        let item_codec = match codec {
+            Codec::Raw => Codec::Named,
+            Codec::Compact if method.reply_self_describing => Codec::Named,
+            codec => codec,
+        };
+        let future = async move {
+            let args = match arguments {
+                Arguments::Decoded(args) => args,
+                Arguments::Encoded(bytes) => match decode(codec, &bytes) {
+                    Ok(args) => args,
+                    Err(status) => return Late(Err(Failure::Status(status))),
+                },
+            };
+            match handler(args).await {
+                Ok(stream) => {
+                    Returned::new(connection, key, stream, item_codec).await;
+                    Late::<(), E>(Err(Failure::Answered))
+                }
+                Err(error) => Late(Err(Failure::App(error))),
+            }
+        };
+        tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
     }
 
     /// Runs `handler` with the decoded arguments in a task of its own and answers with its result. An error of the type
@@ -147,16 +199,15 @@ impl<'a> Inbound<'a> {
     fn open<A: Args + DeserializeOwned>(
         self,
     ) -> Option<(Place, &'static MethodDescriptor, Codec, Context, Arguments<A>)> {
-        let Inbound { place, method, codec, deadline, metadata, body } = self;
+        let Inbound { place, method, codec, deadline, metadata, body, .. } = self;
         let arguments = match body {
             Payload::In(block, range) if range.len() <= DECODE_HERE_BYTES_MAX => {
                 match decode_slice(codec, block.get(&range)) {
                     Ok(args) => Arguments::Decoded(args),
                     Err(error) => {
                         let status = error.into_request_status();
-                        let inbound =
-                            Inbound { place, method, codec, deadline, metadata, body: Payload::Own(Bytes::new()) };
-                        inbound.reject(&status);
+                        let body = Payload::Own(Bytes::new());
+                        Inbound::new(place, method, codec, deadline, metadata, body).reject(&status);
                         return None;
                     }
                 }
@@ -177,6 +228,8 @@ impl<'a> Inbound<'a> {
 pub(crate) enum Failure<E> {
     App(E),
     Status(Status),
+    /// The call was answered with a stream, which came to its end.
+    Answered,
 }
 
 /// What a handler that was given its arguments in its own task ended with.

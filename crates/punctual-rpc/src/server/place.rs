@@ -54,7 +54,7 @@ impl Place {
     }
 
     fn finish(&mut self, outcome: Outcome, codec: Codec, body: &mut Body<'_>, waker: &mut Option<Waker>) -> bool {
-        let head = ResponseHead { outcome, codec, metadata: &[], total: None, body: &[] };
+        let head = ResponseHead { outcome, codec, metadata: &[], streamed: false, total: None, body: &[] };
         let finished = self.connection.session().finish(self.key, head, body, waker);
         self.settle(finished)
     }
@@ -67,6 +67,11 @@ impl Place {
             driver.wake();
         }
         true
+    }
+
+    /// The call was answered, and its place given back, by somebody else.
+    pub(crate) fn forget(mut self) {
+        self.held = false;
     }
 
     /// Gives the place of a call back that needs no answer.

@@ -171,10 +171,11 @@ impl Shared {
 }
 
 fn add(stats: &mut ServerStats, connection: &Connection) {
-    let (counters, running) = {
+    let (counters, running, flow) = {
         let session = connection.session();
-        (session.counters(), session.running())
+        (session.counters(), session.running(), session.flow())
     };
+    stats.add_flow(&flow);
     stats.accepted += counters.accepted;
     stats.refused += counters.refused;
     stats.late_results += counters.late_results;

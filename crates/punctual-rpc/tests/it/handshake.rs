@@ -124,6 +124,7 @@ async fn bytes_behind_the_handshake_are_not_lost() {
         oneway: true,
         codec: punctual_proto::codec::Codec::Json,
         metadata: &[],
+        streams: punctual_proto::frame::CallStreams::NONE,
         total: None,
         body: br#"{"text":"early"}"#,
     };

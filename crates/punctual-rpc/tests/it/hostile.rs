@@ -25,6 +25,7 @@ fn first_piece(call: CallId, total: u32, body: &[u8]) -> Vec<u8> {
         oneway: false,
         codec: punctual_proto::codec::Codec::Raw,
         metadata: &[],
+        streams: punctual_proto::frame::CallStreams::NONE,
         total: Some(total),
         body,
     };

@@ -14,5 +14,6 @@ mod races;
 mod reconnect;
 mod scenarios;
 mod stop;
+mod streams;
 mod support;
 mod tls;

@@ -4,3 +4,5 @@ mod budget;
 mod clock;
 mod ownership;
 mod publication;
+mod stream_ownership;
+mod streams;

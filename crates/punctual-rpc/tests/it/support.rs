@@ -6,6 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod probe;
 pub(crate) mod raw;
 pub(crate) mod site;
+pub(crate) mod streams;
 pub(crate) mod wire;
 
 pub(crate) use site::Site;

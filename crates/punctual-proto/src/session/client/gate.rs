@@ -1,6 +1,7 @@
 //! The publication gate: registration and queueing of a request in one step, or nothing of either.
 
 use crate::frame::{CallId, Cancel, DescribeHead, HEADER_BYTES, HealthFrame, RequestHead};
+use crate::session::client::streams::Streams;
 use crate::session::client::{Awaits, CallKey, ClientSession, Slot, State};
 use crate::session::closure::Closure;
 use crate::session::message::Body;
@@ -57,6 +58,8 @@ pub enum Refusal {
         /// The length of the body that found no place.
         bytes: usize,
     },
+    /// The server does not know streams.
+    NoStreams,
 }
 
 impl ClientSession {
@@ -101,6 +104,34 @@ impl ClientSession {
             None => self.running + self.line.granted() < self.running_max() && !self.line.is_busy(),
         };
         if admitted { Ok(()) } else { Err(Refusal::Line) }
+    }
+
+    /// Publishes a call with streams, those that [`RequestHead::streams`] names. Its producers may send once it was written;
+    /// its reply, or its returned stream, ends it.
+    ///
+    /// # Errors
+    /// Why nothing was published.
+    pub fn open_streams(&mut self, opening: Opening<'_, '_>, waker: &mut Option<Waker>) -> Result<Opened, Refusal> {
+        let wanted = opening.head.streams;
+        if !self.has_streams {
+            self.check_open(opening.deadline, opening.now)?;
+            return Err(Refusal::NoStreams);
+        }
+        if let Err(max) = self.flow.check(wanted.count()) {
+            return Err(Refusal::Full { limit: "streams_max", max });
+        }
+        self.admit(&opening)?;
+        let Opening { head, body, deadline, .. } = opening;
+        let key = self.occupy(Awaits::Reply, deadline, waker);
+        self.running += 1;
+        self.flow.opened(wanted.count());
+        if let Some(slot) = self.slots.get_mut(key.at()) {
+            slot.streams = Some(Box::new(Streams::new(wanted)));
+        }
+        // Only producers wait for it to be written.
+        let mark = (wanted.arguments() > 0).then(|| key.0.as_u64());
+        self.out.push_message(key.0, head, body, mark);
+        Ok(Opened { key, driver: self.driver_to_wake() })
     }
 
     /// Publishes a one-way call without a deadline: it is over as soon as it is queued. The second value tells whether so

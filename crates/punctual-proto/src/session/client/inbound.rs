@@ -2,7 +2,7 @@
 
 use crate::codec::Codec;
 use crate::frame::{
-    CallId, DescribeHead, FrameHeader, GoAway, GoAwayReason, HealthFrame, Kind, NO_NEW_CALLS, Outcome, Ping,
+    CallId, DataHead, DescribeHead, FrameHeader, GoAway, GoAwayReason, HealthFrame, Kind, NO_NEW_CALLS, Outcome, Ping,
     ResponseHead, Violation,
 };
 use crate::session::Turn;
@@ -38,6 +38,11 @@ impl ClientSession {
                     match header.kind {
                         Kind::Response => {
                             let head = ResponseHead::decode(&header, payload, turn.rules)?;
+                            if head.streamed {
+                                self.open_returned(header.call, head.metadata, turn, effects)?;
+                                continue;
+                            }
+                            self.check_unopened(header.call)?;
                             self.complete_call(header.call, reply_head(&head), tail(payload, &head), turn, effects);
                         }
                         _ => self.apply_other(&header, payload, turn, effects)?,
@@ -61,6 +66,10 @@ impl ClientSession {
         turn: &Turn<'_>,
         effects: &mut Effects,
     ) -> Result<(), Violation> {
+        if header.kind == Kind::Data {
+            let head = DataHead::decode(header, head, turn.rules)?;
+            return self.take_item(header.call, &head, body, turn.now, effects);
+        }
         if header.kind == Kind::Describe {
             let DescribeHead::Reply { failed, .. } = DescribeHead::decode(header, head, turn.rules)? else {
                 return Ok(());
@@ -69,6 +78,7 @@ impl ClientSession {
             return Ok(());
         }
         let decoded = ResponseHead::decode(header, head, turn.rules)?;
+        self.check_unopened(header.call)?;
         let reply = reply_head(&decoded);
         let body = if decoded.metadata.is_empty() {
             body
@@ -92,6 +102,12 @@ impl ClientSession {
     ) -> Result<(), Violation> {
         match header.kind {
             Kind::Ping => self.out.push_pong(Ping::decode(header, payload)?).then_some(()).ok_or(flood())?,
+            Kind::Data => {
+                let head = DataHead::decode(header, payload, turn.rules)?;
+                self.take_item(header.call, &head, turn.block.keep_item(head.body), turn.now, effects)?;
+            }
+            Kind::End => self.end_returned(header, payload, turn, effects)?,
+            Kind::Credit => self.take_credit(header, payload, effects)?,
             Kind::GoAway => self.apply_go_away(&GoAway::decode(payload)?, effects),
             Kind::Describe => {
                 if let DescribeHead::Reply { failed, body, .. } = DescribeHead::decode(header, payload, turn.rules)? {
@@ -126,6 +142,9 @@ impl ClientSession {
         match self.slots.get_mut(at).filter(|slot| slot.generation == call.generation() && slot.state == live) {
             Some(slot) if !late => {
                 complete(slot, head, part, turn.block, effects);
+                if slot.streams.is_some() {
+                    self.end_streams(at, effects);
+                }
                 self.end_live(Awaits::Reply, effects);
             }
             Some(_) => {
@@ -176,6 +195,7 @@ impl ClientSession {
                 if above {
                     let call = self.slots.get(at).map_or(CallId::NONE, |slot| slot.call);
                     self.out.remove_bulk(call, effects);
+                    self.flow.credit(self.out.take_refund());
                     self.fail(at, Ending::NeverAccepted, effects);
                 }
             }

@@ -12,6 +12,7 @@
 use crate::codec::Codec;
 use crate::frame::{CallId, Outcome};
 use crate::session::batch::LINK_BYTES_MIN;
+use crate::session::client::streams::Streams;
 use crate::session::closure::Ending;
 use bytes::Bytes;
 use std::task::Waker;
@@ -42,6 +43,8 @@ pub(crate) enum State {
     Shared,
     /// Its request was written.
     Emitted,
+    /// Its returned stream came to an end, which lies with the stream.
+    Ended,
     /// It ended with anything else, which is [`Slot::other`].
     Other,
 }
@@ -55,6 +58,8 @@ pub enum Reply {
     Shared(ReplyHead, Bytes),
     /// The request was written to the transport.
     Emitted,
+    /// The returned stream is open, with this encoded metadata. The call goes on.
+    Opened(Bytes),
     /// The state byte of a health answer.
     Health(crate::describe::HealthStatus),
     /// No response.
@@ -88,6 +93,8 @@ pub(crate) struct Slot {
     pub(crate) copied: Vec<u8>,
     pub(crate) shared: Option<Bytes>,
     pub(crate) other: Option<Box<Reply>>,
+    /// The streams of a call that has some.
+    pub(crate) streams: Option<Box<Streams>>,
 }
 
 impl Slot {
@@ -103,6 +110,7 @@ impl Slot {
             copied: Vec::new(),
             shared: None,
             other: None,
+            streams: None,
         }
     }
 
@@ -129,7 +137,7 @@ impl Slot {
             State::Shared => self.shared.take().map(|bytes| Reply::Shared(self.head, bytes)),
             State::Emitted => Some(Reply::Emitted),
             State::Other => self.other.take().map(|reply| *reply),
-            State::Free | State::Live(_) => None,
+            State::Free | State::Live(_) | State::Ended => None,
         }
     }
 }

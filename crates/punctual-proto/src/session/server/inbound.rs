@@ -1,7 +1,9 @@
 //! What the client sends, applied to the table.
 
 use crate::codec::Codec;
-use crate::frame::{CallId, Cancel, DescribeHead, FrameHeader, HealthFrame, Kind, Ping, RequestHead, Violation};
+use crate::frame::{
+    CallId, CallStreams, Cancel, DataHead, DescribeHead, FrameHeader, HealthFrame, Kind, Ping, RequestHead, Violation,
+};
 use crate::session::Turn;
 use crate::session::effects::Effects;
 use crate::session::outbox::PROGRESS_BYTES_MAX;
@@ -35,6 +37,8 @@ pub struct Start {
     pub method: u64,
     /// How its body is encoded.
     pub codec: Codec,
+    /// The streams that it announced.
+    pub streams: CallStreams,
     /// When its budget ends, [`Instant::FAR`] for never.
     pub deadline: Instant,
     /// Where its encoded metadata lies in the block that is being applied.
@@ -53,6 +57,11 @@ pub enum Refused {
     Connection {
         /// That limit.
         max: usize,
+    },
+    /// The connection has as many streams as it may.
+    Streams {
+        /// That limit.
+        max: u64,
     },
     /// The server runs as many calls as it may.
     Server,
@@ -96,6 +105,11 @@ impl ServerSession {
                 }
                 Item::Whole(whole) => {
                     let (header, head, body) = *whole;
+                    if header.kind == Kind::Data {
+                        let head = DataHead::decode(&header, &head, turn.rules)?;
+                        self.take_item(header.call, &head, body, effects)?;
+                        continue;
+                    }
                     let metadata = RequestHead::decode(&header, &head, turn.rules)?.metadata.len();
                     let metadata = head.slice(head.len().saturating_sub(metadata)..);
                     let head = RequestHead::decode(&header, &head, turn.rules)?;
@@ -153,7 +167,21 @@ impl ServerSession {
             self.refuse(call, refused);
             return Ok(None);
         }
+        if head.streams != CallStreams::NONE {
+            return Ok(self.admit_streams(call, head.streams, state, deadline));
+        }
         Ok(Some(self.place(call, state, deadline)))
+    }
+
+    #[cold]
+    fn admit_streams(&mut self, call: CallId, streams: CallStreams, state: State, deadline: Instant) -> Option<RunKey> {
+        if let Err(max) = self.flow.check(streams.count()) {
+            self.refuse(call, Refused::Streams { max });
+            return None;
+        }
+        let key = self.place(call, state, deadline);
+        self.open_streams(key, streams);
+        Some(key)
     }
 
     /// The server's own end of the call's budget.
@@ -221,7 +249,8 @@ impl ServerSession {
         whole: Option<Box<(Bytes, Bytes)>>,
     ) {
         let deadline = self.deadlines.get(key.at as usize);
-        let start = Start { key, method: head.method, codec: head.codec, deadline, metadata, body, whole };
+        let (method, codec, streams) = (head.method, head.codec, head.streams);
+        let start = Start { key, method, codec, streams, deadline, metadata, body, whole };
         self.incoming.push(Incoming::Start(start));
     }
 
@@ -261,6 +290,12 @@ impl ServerSession {
                     self.end(at, cause.map_or(CancelReason::User, CancelReason::from), effects);
                 }
             }
+            Kind::Data => {
+                let head = DataHead::decode(header, payload, turn.rules)?;
+                self.take_item(call, &head, turn.block.keep_item(head.body), effects)?;
+            }
+            Kind::End => self.end_argument(header, payload, turn, effects)?,
+            Kind::Credit => self.take_credit(header, payload, effects)?,
             Kind::Ping => self.out.push_pong(Ping::decode(header, payload)?).then_some(()).ok_or(flood(Kind::Ping))?,
             Kind::Pong => {
                 let pong = Ping::decode(header, payload)?;

@@ -1,6 +1,7 @@
 //! One place of the server's table.
 
 use crate::frame::CallId;
+use crate::session::server::streams::Streams;
 use crate::status::Status;
 use punctual_context::CancelReason;
 use std::sync::OnceLock;
@@ -27,11 +28,20 @@ pub(crate) struct Run {
     pub(crate) waits_for_room: bool,
     /// Others that wait for a cancel.
     pub(crate) watchers: Vec<Waker>,
+    /// The streams of a call that has some, while it is live.
+    pub(crate) streams: Option<Box<Streams>>,
 }
 
 impl Run {
     pub(crate) const fn new() -> Self {
-        Run { call: CallId::NONE, state: State::Free, waker: None, waits_for_room: false, watchers: Vec::new() }
+        Run {
+            call: CallId::NONE,
+            state: State::Free,
+            waker: None,
+            waits_for_room: false,
+            watchers: Vec::new(),
+            streams: None,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 
 const OK: ResponseHead<'static> =
-    ResponseHead { outcome: Outcome::Ok, codec: Codec::Raw, metadata: &[], total: None, body: &[] };
+    ResponseHead { outcome: Outcome::Ok, codec: Codec::Raw, metadata: &[], streamed: false, total: None, body: &[] };
 
 fn counted() -> (Arc<Counted>, Option<Waker>) {
     let counted = Arc::new(Counted::default());

@@ -2,9 +2,10 @@
 
 use crate::codec::Codec;
 use crate::frame::{
-    CancelCause, Direction, FrameHeader, FrameRules, HEADER_BYTES, Kind, Outcome, RequestHead, ResponseHead,
+    CallStreams, CancelCause, Direction, FrameHeader, FrameRules, HEADER_BYTES, Kind, Outcome, RequestHead,
+    ResponseHead,
 };
-use crate::handshake::{Agreement, Capabilities};
+use crate::handshake::{Agreement, Capabilities, Windows};
 use crate::limits::Limits;
 use crate::session::*;
 use bytes::{Buf, Bytes, BytesMut};
@@ -80,7 +81,7 @@ pub(super) struct World {
 pub(super) fn agreement() -> Agreement {
     let limits =
         Limits { running_calls_max: 6, pending_calls_max: 12, send_queue_bytes_max: 1 << 20, ..Limits::default() };
-    Agreement { capabilities: Capabilities::CANCEL_REASON, limits }
+    Agreement { capabilities: Capabilities::CANCEL_REASON, limits, own: Windows::from(&limits) }
 }
 
 pub(super) fn body_of(len: usize, number: u64) -> Bytes {
@@ -128,7 +129,16 @@ impl World {
     pub(super) fn head(&self, deadline: Instant, oneway: bool) -> RequestHead<'static> {
         let left = deadline.since(self.now);
         let budget_micros = if deadline == Instant::FAR { None } else { RequestHead::budget(left) };
-        RequestHead { method: 1, budget_micros, oneway, codec: Codec::Raw, metadata: &[], total: None, body: &[] }
+        RequestHead {
+            method: 1,
+            budget_micros,
+            oneway,
+            codec: Codec::Raw,
+            metadata: &[],
+            streams: CallStreams::NONE,
+            total: None,
+            body: &[],
+        }
     }
 
     pub(super) fn call(&mut self, timeout: u64, len: usize) {
@@ -223,7 +233,7 @@ impl World {
                 Reply::Failed(Ending::Deadline) => assert!(self.now >= caller.deadline, "before its deadline"),
                 Reply::Failed(Ending::Closed(_)) => assert!(self.closed),
                 Reply::Failed(Ending::NeverAccepted) => assert!(self.drained),
-                Reply::Health(_) => panic!("nobody asked"),
+                Reply::Health(_) | Reply::Opened(_) => panic!("nobody asked"),
             }
         }
     }
@@ -342,7 +352,14 @@ impl World {
         }
         let at = at % self.handlers.len();
         let (key, body) = self.handlers[at].clone();
-        let head = ResponseHead { outcome: Outcome::Ok, codec: Codec::Raw, metadata: &[], total: None, body: &[] };
+        let head = ResponseHead {
+            outcome: Outcome::Ok,
+            codec: Codec::Raw,
+            metadata: &[],
+            streamed: false,
+            total: None,
+            body: &[],
+        };
         match self.server.finish(key, head, &mut Body::shared(body), &mut None) {
             Finished::Done { .. } => {
                 self.handlers.remove(at);

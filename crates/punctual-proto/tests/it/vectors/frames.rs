@@ -4,8 +4,9 @@ use super::{File, bytes, hex, rules, text};
 use punctual_proto::codec::Codec;
 use punctual_proto::describe::HealthStatus;
 use punctual_proto::frame::{
-    CallId, Cancel, CancelCause, Credit, Data, DescribeHead, End, FrameHeader, FrameRules, GoAway, GoAwayReason,
-    HEADER_BYTES, HealthFrame, Kind, Outcome, Ping, RequestHead, ResponseHead, Violation, fragment_header,
+    CallId, CallStreams, Cancel, CancelCause, Credit, DataHead, DescribeHead, EndHead, FrameHeader, FrameRules, GoAway,
+    GoAwayReason, HEADER_BYTES, HealthFrame, Kind, Outcome, Ping, RequestHead, ResponseHead, Violation,
+    fragment_header,
 };
 use serde_json::{Map, Value, json};
 use std::num::NonZeroU64;
@@ -61,12 +62,19 @@ fn read(frame: &[u8], rules: &FrameRules) -> Result<(Kind, Value), Violation> {
             if !head.metadata.is_empty() {
                 say("metadata", hex(head.metadata).into());
             }
+            if head.streams != CallStreams::NONE {
+                say("argument_streams", head.streams.arguments().into());
+                say("returned_stream", head.streams.returned().into());
+            }
             say("body", hex(head.body).into());
         }
         Kind::Response => {
             let head = ResponseHead::decode(&header, payload, rules)?;
             say("outcome", head.outcome.name().into());
             say("codec", head.codec.name().into());
+            if head.streamed {
+                say("streamed", true.into());
+            }
             if let Some(total) = head.total {
                 say("total", total.into());
             }
@@ -105,9 +113,25 @@ fn read(frame: &[u8], rules: &FrameRules) -> Result<(Kind, Value), Violation> {
             say("more", header.has_more().into());
             say("body", hex(payload).into());
         }
-        Kind::Data | Kind::End => {
-            say("stream", header.stream.into());
-            say("body", hex(payload).into());
+        Kind::Data => {
+            let head = DataHead::decode(&header, payload, rules)?;
+            say("stream", head.stream.into());
+            say("charged", head.charged.into());
+            say("codec", head.codec.name().into());
+            if let Some(total) = head.total {
+                say("total", total.into());
+            }
+            say("body", hex(head.body).into());
+        }
+        Kind::End => {
+            let head = EndHead::decode(&header, payload, rules)?;
+            say("stream", head.stream.into());
+            say("outcome", head.outcome.name().into());
+            say("codec", head.codec.name().into());
+            if !head.metadata.is_empty() {
+                say("metadata", hex(head.metadata).into());
+            }
+            say("body", hex(head.body).into());
         }
         Kind::Credit => {
             say("stream", header.stream.into());
@@ -136,15 +160,18 @@ fn write(kind: Kind, meaning: &Value) -> Vec<u8> {
             oneway: meaning["oneway"].as_bool().unwrap(),
             codec: parsed_codec(meaning),
             metadata: &metadata,
+            streams: CallStreams::new(
+                u16::try_from(meaning["argument_streams"].as_u64().unwrap_or(0)).unwrap(),
+                meaning["returned_stream"].as_bool().unwrap_or(false),
+            ),
             total,
             body: &body,
         }
         .put(call, &mut out),
         Kind::Response => {
-            let outcomes = [Outcome::Ok, Outcome::App, Outcome::Status];
-            let outcome = outcomes.into_iter().find(|outcome| meaning["outcome"] == outcome.name()).unwrap();
-            let codec = parsed_codec(meaning);
-            ResponseHead { outcome, codec, metadata: &metadata, total, body: &body }.put(call, &mut out);
+            let (outcome, codec) = (parsed_outcome(meaning), parsed_codec(meaning));
+            let streamed = meaning["streamed"].as_bool().unwrap_or(false);
+            ResponseHead { outcome, codec, metadata: &metadata, streamed, total, body: &body }.put(call, &mut out);
         }
         Kind::Cancel => {
             let cause = CancelCause::ALL.into_iter().find(|cause| meaning["reason"] == cause.name());
@@ -172,8 +199,14 @@ fn write(kind: Kind, meaning: &Value) -> Vec<u8> {
             out.extend(fragment_header(call, len, meaning["more"].as_bool().unwrap()).encode());
             out.extend(body);
         }
-        Kind::Data => Data(&body).put(call, stream, &mut out),
-        Kind::End => End(&body).put(call, stream, &mut out),
+        Kind::Data => {
+            let (charged, codec) = (meaning["charged"].as_bool().unwrap(), parsed_codec(meaning));
+            DataHead { stream, charged, codec, total, body: &body }.put(call, &mut out);
+        }
+        Kind::End => {
+            let (outcome, codec) = (parsed_outcome(meaning), parsed_codec(meaning));
+            EndHead { stream, outcome, codec, metadata: &metadata, body: &body }.put(call, &mut out);
+        }
         Kind::Credit => Credit(u32::try_from(meaning["bytes"].as_u64().unwrap()).unwrap()).put(call, stream, &mut out),
     }
     out
@@ -196,6 +229,11 @@ fn parsed_call(meaning: &Value) -> CallId {
         let slot = u32::try_from(meaning["slot"].as_u64().unwrap()).unwrap();
         CallId::pending(slot, meaning["generation"].as_u64().unwrap())
     }
+}
+
+fn parsed_outcome(meaning: &Value) -> Outcome {
+    let outcomes = [Outcome::Ok, Outcome::App, Outcome::Status];
+    outcomes.into_iter().find(|outcome| meaning["outcome"] == outcome.name()).unwrap()
 }
 
 fn parsed_codec(meaning: &Value) -> Codec {

@@ -31,7 +31,14 @@ async fn s27_cleanup_never_hits_a_newer_call_in_a_reused_slot() {
     let stats = client.channel.stats();
     assert_eq!((stats.late_replies, stats.cancels, stats.pending), (1, 1, 0));
     // Nor does a second reply to a call that is over.
-    let head = ResponseHead { outcome: Outcome::Ok, codec: Codec::Compact, metadata: &[], total: None, body: &[8] };
+    let head = ResponseHead {
+        outcome: Outcome::Ok,
+        codec: Codec::Compact,
+        metadata: &[],
+        streamed: false,
+        total: None,
+        body: &[8],
+    };
     let mut twice = Vec::new();
     head.put(new_call, &mut twice);
     wire.send(&twice).await;

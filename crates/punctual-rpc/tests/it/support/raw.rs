@@ -93,6 +93,7 @@ impl Raw {
             oneway: !call.is_pending(),
             codec: Codec::Compact,
             metadata: &[],
+            streams: punctual_proto::frame::CallStreams::NONE,
             total: None,
             body: &body,
         };

@@ -164,8 +164,14 @@ impl Wire {
     pub(crate) async fn answer(&mut self, frame: &Frame, value: &impl serde::Serialize) {
         let mut body = Vec::new();
         punctual_proto::codec::encode(Codec::Compact, value, &mut body).unwrap();
-        let head =
-            ResponseHead { outcome: Outcome::Ok, codec: Codec::Compact, metadata: &[], total: None, body: &body };
+        let head = ResponseHead {
+            outcome: Outcome::Ok,
+            codec: Codec::Compact,
+            metadata: &[],
+            streamed: false,
+            total: None,
+            body: &body,
+        };
         let mut out = Vec::new();
         head.put(frame.header.call, &mut out);
         self.send(&out).await;
