@@ -10,8 +10,9 @@ use crate::rust_source::RustSource;
 /// Larger files are data, not something that a person wrote.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// Folders that hold nothing of ours, wherever they are. Build output is known by the tag that cargo puts into it.
-const FOREIGN_FOLDERS: &[&str] = &[".git", "node_modules"];
+/// What holds nothing of ours, wherever it is; `.git` is a file in a linked work tree. Build output is known by the tag that
+/// cargo puts into it.
+const FOREIGN: &[&str] = &[".git", "node_modules"];
 
 /// The mark of a folder that can be made again.
 const CACHE_TAG: &str = "CACHEDIR.TAG";
@@ -68,10 +69,10 @@ fn walk(folder: &Path, at: &str, texts: &mut Vec<Text>) -> Result<()> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
+        let Some(name) = name.to_str().filter(|name| !FOREIGN.contains(name)) else { continue };
         let path = if at.is_empty() { name.to_owned() } else { format!("{at}/{name}") };
         let kind = entry.file_type()?;
-        if kind.is_dir() && !FOREIGN_FOLDERS.contains(&name) {
+        if kind.is_dir() {
             walk(&entry.path(), &path, texts)?;
         } else if kind.is_file() && entry.metadata()?.len() <= TEXT_BYTES_MAX {
             let bytes = fs::read(entry.path()).with_context(|| format!("{path} cannot be read"))?;

@@ -20,6 +20,7 @@ pub use client::{
     CallOptions, Channel, ChannelBuilder, ChannelConfig, ClientStream, Duplex, JsonItems, JsonReply, JsonStream,
     OneWay, OneWayStream, ServerStream, StreamCall, Streams, Unary,
 };
+pub use punctual_proto::contract::MethodDescriptor;
 pub use punctual_proto::describe::{HealthStatus, ServiceDescription};
 pub use punctual_proto::limits::{Limits, ServerLimits};
 pub use punctual_proto::status::{CallError, Code, Status};

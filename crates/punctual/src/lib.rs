@@ -72,6 +72,7 @@
 //! # Features
 //! - `engine` (default): durable tasks and schedules.
 //! - `sqlite` (default): the embedded store.
+//! - `tls`: `tls://` addresses.
 //!
 //! Without default features this crate is the RPC runtime alone, and compiles no SQL.
 

@@ -99,3 +99,12 @@ async fn main() -> anyhow::Result<()> {
     server.shutdown(Duration::from_secs(5)).await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    /// The example runs and finds what it says.
+    #[test]
+    fn it_runs() {
+        super::main().expect("the example runs");
+    }
+}
