@@ -16,10 +16,12 @@ use crate::config::Settings;
 use crate::exit::Failure;
 use crate::output::Output;
 use crate::services::{CommandService, HttpService};
+use crate::target::is_postgres;
 use crate::tls::ServerFiles;
 use notify::notify;
 use punctual::clock::SystemClock;
 use punctual::engine::Engine;
+use punctual::postgres::{PostgresConfig, PostgresStore};
 use punctual::rpc::tls::ServerTls;
 use punctual::rpc::{Server, ServerConfig, ServerHandle, Stopped};
 use punctual::sqlite::SqliteStore;
@@ -103,6 +105,12 @@ fn reload(tls: Option<&(ServerFiles, ServerTls)>) {
 async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
     if settings.database == "memory:" {
         return Ok(Arc::new(MemStore::new(Arc::new(SystemClock))));
+    }
+    if is_postgres(&settings.database) {
+        let mut config = PostgresConfig::default();
+        config.migrate = settings.store.migrate;
+        config.lock_timeout = settings.store.wait;
+        return Ok(Arc::new(PostgresStore::open(&settings.database, config).await?));
     }
     Ok(Arc::new(SqliteStore::open(&settings.database, settings.store.clone()).await?))
 }

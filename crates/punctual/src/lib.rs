@@ -72,6 +72,7 @@
 //! # Features
 //! - `engine` (default): durable tasks and schedules.
 //! - `sqlite` (default): the embedded store.
+//! - `postgres`: the store in a PostgreSQL database, for many hosts.
 //! - `tls`: `tls://` addresses.
 //!
 //! Without default features this crate is the RPC runtime alone, and compiles no SQL.
@@ -226,6 +227,12 @@ pub mod task {
 pub mod schedule {
     pub use punctual_task::schedule::*;
     pub use punctual_task::{Missed, Overflow as MissedOverflow, Overlap};
+}
+
+/// The store in a PostgreSQL database.
+#[cfg(feature = "postgres")]
+pub mod postgres {
+    pub use punctual_store_postgres::*;
 }
 
 /// The embedded store.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// An engine over the store at `url`, still to be told what to serve and to start.
 ///
 /// `sqlite://relative/path.db`, `sqlite:///absolute/path.db`, `sqlite::memory:` or a plain path is a database of the
-/// `sqlite` feature, created where there is none; `memory:` keeps everything in this process and forgets it with it.
+/// `sqlite` feature, created where there is none; `postgres://user:password@host/database?schema=punctual` is a database of
+/// the `postgres` feature, in which the schema is created; `memory:` keeps everything in this process and forgets it with it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -42,11 +43,13 @@ pub async fn open_store(url: &str) -> Result<Arc<dyn Store>, StoreError> {
             Err(StoreError::refused(format!("{url:?} has a name, and a store in memory has none: write memory:")))
         }
         Some("sqlite") | None => open_sqlite(url).await,
-        Some(other @ ("postgres" | "postgresql" | "mysql" | "mariadb")) => Err(StoreError::refused(format!(
-            "{other} is not among the stores of this version: write sqlite://path/to/file.db"
+        Some("postgres" | "postgresql") => open_postgres(url).await,
+        Some(other @ ("mysql" | "mariadb")) => Err(StoreError::refused(format!(
+            "{other} is not among the stores of this version: write sqlite://path/to/file.db or postgres://host/database"
         ))),
         Some(other) => Err(StoreError::refused(format!(
-            "no store is called {other:?}: write sqlite://path/to/file.db, or memory: for one that is gone with the process"
+            "no store is called {other:?}: write sqlite://path/to/file.db, postgres://host/database, or memory: for one that \
+             is gone with the process"
         ))),
     }
 }
@@ -73,6 +76,21 @@ async fn open_sqlite(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     )))
 }
 
+#[cfg(feature = "postgres")]
+async fn open_postgres(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    let config = punctual_store_postgres::PostgresConfig::default();
+    Ok(Arc::new(punctual_store_postgres::PostgresStore::open(url, config).await?))
+}
+
+#[cfg(not(feature = "postgres"))]
+#[expect(clippy::unused_async, reason = "the same signature with and without the feature")]
+async fn open_postgres(_: &str) -> Result<Arc<dyn Store>, StoreError> {
+    // The address may hold a password, so it is not repeated.
+    Err(StoreError::refused(
+        "this build has no PostgreSQL store: switch on the feature `postgres` of `punctual`, or write sqlite://path/to/file.db",
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{open_store, scheme};
@@ -97,7 +115,7 @@ mod tests {
     #[tokio::test]
     async fn unknown_stores_are_refused() {
         for (url, expected) in [
-            ("postgres://host/db", "not among the stores of this version"),
+            ("mysql://host/db", "not among the stores of this version"),
             ("redis://host", "no store is called \"redis\""),
             ("memory:name", "write memory:"),
         ] {
@@ -105,5 +123,13 @@ mod tests {
             assert!(text.contains(expected) && !text.contains('\n'), "{text}");
         }
         assert!(open_store("memory:").await.is_ok());
+    }
+
+    /// An address of PostgreSQL reaches its store, or is refused by name where the build has none; its password is never told.
+    #[tokio::test]
+    async fn postgres_is_by_feature() {
+        let text = open_store("postgres://anna:s3cret@/app").await.unwrap_err().to_string();
+        let expected = if cfg!(feature = "postgres") { "names no host" } else { "feature `postgres`" };
+        assert!(text.contains(expected) && !text.contains("s3cret"), "{text}");
     }
 }

@@ -1,11 +1,13 @@
 //! `punctual migrate`: the version of a database's tables.
 
+mod tables;
+
 use crate::exit::Failure;
 use crate::output::Output;
-use crate::target::{Target, TargetFlags, must_be_there};
+use crate::target::{Target, TargetFlags, must_be_there, shown};
 use clap::Args;
-use punctual::sqlite::{Migration, Migrator, SqliteConfig, migrations, schema_version};
 use serde::Serialize;
+use tables::{Step, Tables, scripts};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -13,6 +15,7 @@ Examples:
   punctual migrate --db app.db                               # create it, or bring it up to this build's version
   punctual migrate --db app.db --status
   punctual migrate --print > tables.sql
+  punctual migrate --db postgres://anna@db.example.org/app   # another user than the service's may own the tables
   punctual migrate --db app.db --down 0                      # removes the tables with all that they hold
 
 `punctual serve` migrates by itself unless its configuration says otherwise. Going down is refused while a worker is alive.")]
@@ -38,15 +41,13 @@ struct Versions<'a> {
     undone: Vec<Step>,
 }
 
-#[derive(Serialize)]
-struct Step {
-    version: u32,
-    name: &'static str,
-}
-
 pub(crate) fn run(args: &MigrateArgs, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
     if args.print {
-        return print(args.down, output);
+        let location = match target.resolve()? {
+            Target::Database(location) => Some(location),
+            Target::Daemon(_) => None,
+        };
+        return print(location.as_deref(), args.down, output);
     }
     if target.addr.is_some() {
         return Err(Failure::usage(
@@ -54,20 +55,22 @@ pub(crate) fn run(args: &MigrateArgs, target: TargetFlags, output: &mut Output) 
         ));
     }
     let Target::Database(location) = target.resolve()? else {
-        return Err(Failure::usage("which database? name it by --db PATH or PUNCTUAL_DB"));
+        return Err(Failure::usage("which database? name it by --db PATH, --db postgres://.. or PUNCTUAL_DB"));
     };
     if args.status || args.down.is_some() {
         must_be_there(&location)?;
     }
-    let migrator = Migrator::open(&location, SqliteConfig::default())?;
+    let mut tables = Tables::open(&location)?;
+    let wanted = scripts(Some(&location)).last().map_or(0, |script| script.version);
+    // From here on only for people, who need no password.
+    let location = shown(&location);
     let (mut applied, mut undone) = (Vec::new(), Vec::new());
     match args.down {
         _ if args.status => {}
-        Some(version) => undone = steps(&migrator.down(version)?),
-        None => applied = steps(&migrator.up(None)?),
+        Some(version) => undone = tables.down(version)?,
+        None => applied = tables.up()?,
     }
-    let versions =
-        Versions { location: &location, version: migrator.version()?, wanted: schema_version(), applied, undone };
+    let versions = Versions { location: &location, version: tables.version()?, wanted, applied, undone };
     if output.is_json() {
         return output.json(&versions);
     }
@@ -85,19 +88,15 @@ pub(crate) fn run(args: &MigrateArgs, target: TargetFlags, output: &mut Output) 
     output.line(format!("{location} has tables of version {} ({note})", versions.version))
 }
 
-fn steps(migrations: &[&'static Migration]) -> Vec<Step> {
-    migrations.iter().map(|migration| Step { version: migration.version, name: migration.name }).collect()
-}
-
 /// Prints the SQL of the way up, or of the way down to a version.
-fn print(down: Option<u32>, output: &mut Output) -> Result<(), Failure> {
+fn print(location: Option<&str>, down: Option<u32>, output: &mut Output) -> Result<(), Failure> {
     if output.is_json() {
         return Err(Failure::usage("--print prints SQL; leave out --json"));
     }
-    let known = migrations();
+    let known = scripts(location);
     match down {
         None => {
-            for migration in known {
+            for migration in &known {
                 output.line(format!("-- {} {}, up", migration.version, migration.name))?;
                 output.line(migration.up.trim_end())?;
             }

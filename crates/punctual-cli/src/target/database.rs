@@ -1,10 +1,12 @@
-//! The admin service on a database file, in this process.
+//! The admin service on a database, in this process.
 
 use crate::admin::{AdminService, Catalog, Commands};
 use crate::exit::{Exit, Failure};
 use punctual::engine::Engine;
+use punctual::postgres::{self, PostgresConfig, PostgresStore};
 use punctual::rpc::{Server, ServerHandle};
 use punctual::sqlite::{Location, SqliteConfig, SqliteStore};
+use punctual::task::Store;
 use punctual_admin::AdminServer;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +30,7 @@ impl DatabaseHost {
     /// not become an empty database.
     pub(crate) async fn start(location: &str) -> Result<Self, Failure> {
         must_be_there(location)?;
-        let mut config = SqliteConfig::default();
-        // Only `serve` and `migrate` change tables: a command that looks at them must not.
-        config.migrate = false;
-        let store = SqliteStore::open(location, config).await?;
-        let engine = Engine::builder(Arc::new(store)).start().await?;
+        let engine = Engine::builder(open(location).await?).start().await?;
         let service = AdminService::new(Catalog::new(None, Commands::Stored));
         service.start(engine);
         let server = Server::builder()
@@ -55,11 +53,40 @@ impl DatabaseHost {
     }
 }
 
+/// Opens a database whose tables are there. Only `serve` and `migrate` change tables: a command that looks at them must not.
+async fn open(location: &str) -> Result<Arc<dyn Store>, Failure> {
+    if is_postgres(location) {
+        let mut config = PostgresConfig::default();
+        config.migrate = false;
+        return Ok(Arc::new(PostgresStore::open(location, config).await?));
+    }
+    let mut config = SqliteConfig::default();
+    config.migrate = false;
+    Ok(Arc::new(SqliteStore::open(location, config).await?))
+}
+
+/// Whether a location is the address of a PostgreSQL database.
+pub(crate) fn is_postgres(location: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| location.starts_with(scheme))
+}
+
+/// A location as it may be shown: without a password.
+pub(crate) fn shown(location: &str) -> String {
+    if !is_postgres(location) {
+        return location.to_owned();
+    }
+    postgres::Location::parse(location).map_or_else(|_| "the PostgreSQL database".to_owned(), |place| place.to_string())
+}
+
 /// Refuses a place without a database.
 ///
 /// # Errors
 /// Where the location means nothing, or no file is there.
 pub(crate) fn must_be_there(location: &str) -> Result<(), Failure> {
+    if is_postgres(location) {
+        // No database comes into being by being opened: the server says whether it is there.
+        return Ok(());
+    }
     match Location::parse(location).map_err(|error| Failure::usage(format!("--db: {error}")))? {
         Location::Memory => {
             Err(Failure::usage("a database in memory ends with the command that made it; name a file by --db"))

@@ -1,0 +1,23 @@
+-- Takes the first tables away, with all that they hold.
+DROP TABLE missed_sum;
+DROP TABLE missed;
+DROP TABLE position;
+DROP TABLE definition;
+DROP TABLE schedule;
+DROP TABLE worker;
+DROP TABLE woken;
+DROP TABLE hold;
+DROP TABLE unique_key;
+DROP TABLE ended;
+DROP TABLE attempt;
+DROP TABLE cancel;
+DROP TABLE claim;
+DROP TABLE ready;
+DROP TABLE task_body;
+DROP TABLE task;
+DROP TABLE lane;
+DROP TABLE method;
+DROP TABLE queue;
+DROP SEQUENCE worker_id;
+DROP SEQUENCE task_id;
+DROP TABLE meta;

@@ -1,0 +1,249 @@
+//! Sweeps and windows: due slots become tasks, many schedules in one commit and three round trips.
+
+use super::{LOCK, Locked, Look, Seen, Writing, cancel_live, enough, look, only, position_from};
+use crate::definitions::{Read, Version};
+use crate::errors::{Done, Fault};
+use crate::names::Lane;
+use crate::session::{Session, step};
+use crate::store::Shared;
+use punctual_clock::Timestamp;
+use punctual_task::planner::{Plan, Snapshot, UNREADABLE_WAIT, Walk, decide_window, plan, plan_broken, with_backfill};
+use punctual_task::{Materialised, Position, ScheduleId, ScheduleSpec, StoreError, Sweep, SweepReport, Window};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio_postgres::Row;
+
+/// How many tasks one sweep creates before it leaves the other schedules to the next.
+pub const SWEEP_TASKS_MAX: usize = 50_000;
+/// How many schedules one sweep takes at most.
+pub const SWEEP_SCHEDULES_MAX: u32 = 10_000;
+
+/// Schedules one of whose occurrences has ended are due where that makes room: those without a wake, and those with a backfill
+/// even if their own next slot is not due. Those that another transaction holds are left to it.
+pub(crate) const ROUSE: &str = "WITH p AS MATERIALIZED (SELECT id FROM position WHERE id IN (SELECT gate FROM woken)
+        FOR UPDATE SKIP LOCKED),
+    w AS (DELETE FROM woken USING p WHERE woken.gate = p.id RETURNING woken.gate, woken.at)
+    UPDATE position SET wake = m.at FROM (SELECT gate, min(at) AS at FROM w GROUP BY gate) m
+    WHERE position.id = m.gate AND (position.state = 0 AND position.wake IS NULL
+        OR position.backfilling AND (position.wake IS NULL OR position.wake > m.at))";
+pub(crate) const DUE: &str = "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap, runs, kept_to,
+    known_from, zone, backfill FROM position WHERE wake <= current_setting('punctual.now')::bigint ORDER BY wake, id LIMIT $1 FOR UPDATE SKIP LOCKED";
+pub(crate) const NEXT_WAKE: &str = "SELECT least((SELECT min(wake) FROM position WHERE wake IS NOT NULL),
+    (SELECT min(w.at) FROM woken w JOIN position p ON p.id = w.gate
+        WHERE p.state = 0 AND p.wake IS NULL OR p.backfilling AND (p.wake IS NULL OR p.wake > w.at)))";
+
+/// Decides due slots of many schedules. One that cannot be decided is put off and reported; the others go on.
+pub(crate) async fn materialise(shared: &Shared, session: &mut Session, sweep: &Sweep) -> Done<SweepReport> {
+    match sweep_all(shared, session, sweep).await {
+        Err(fault) if fault.is_local() => {
+            // What failed is one schedule's, and which is seen only by deciding each on its own.
+            session.roll_back().await?;
+            let error = fault.named(shared.location());
+            tracing::error!(%error, "a sweep failed; its schedules are decided one by one");
+            sweep_apart(shared, session, sweep).await
+        }
+        outcome => outcome,
+    }
+}
+
+async fn sweep_all(shared: &Shared, session: &mut Session, sweep: &Sweep) -> Done<SweepReport> {
+    let limit = i64::from(sweep.schedules_max.min(SWEEP_SCHEDULES_MAX));
+    let answers = session.ask(vec![step!(ROUSE), step!(DUE, limit)]).await?;
+    let rows = answers.get(1).map_or(&[][..], Vec::as_slice);
+    let positions: Vec<Position> = rows.iter().map(position_from).collect::<Done<_>>()?;
+    decide(shared, session, positions, sweep.window_max).await
+}
+
+/// The schedules of a sweep that failed as a whole, each in a transaction of its own.
+async fn sweep_apart(shared: &Shared, session: &mut Session, sweep: &Sweep) -> Done<SweepReport> {
+    let limit = i64::from(sweep.schedules_max.min(SWEEP_SCHEDULES_MAX));
+    let answers = session.ask(vec![step!(ROUSE), step!(DUE, limit)]).await?;
+    let mut ids: Vec<i64> = Vec::new();
+    for row in answers.get(1).into_iter().flatten() {
+        ids.push(row.try_get(0)?);
+    }
+    session.roll_back().await?;
+    let mut report = SweepReport { schedules: Vec::new(), next_due: None };
+    for id in ids {
+        match sweep_one(shared, session, ScheduleId(id), sweep.window_max).await {
+            Ok(one) => {
+                report.schedules.extend(one.schedules);
+                report.next_due = one.next_due;
+            }
+            Err(fault) if fault.is_local() => {
+                session.roll_back().await?;
+                let error = fault.named(shared.location());
+                tracing::error!(schedule = id, %error, "a schedule cannot be decided; it is tried again in a minute");
+                session.ask(Vec::new()).await?;
+                let mut writing = Writing::default();
+                writing.put_off(ScheduleId(id), session.now()?.after(UNREADABLE_WAIT));
+                let last = writing.commit(shared, session, Vec::new(), Some(step!(NEXT_WAKE))).await?;
+                report.next_due = next_due(&last)?;
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(report)
+}
+
+async fn sweep_one(shared: &Shared, session: &mut Session, id: ScheduleId, window_max: u32) -> Done<SweepReport> {
+    let rows = session.rows(step!(LOCK, id.0)).await?;
+    let positions: Vec<Position> = rows.iter().map(position_from).collect::<Done<_>>()?;
+    decide(shared, session, positions, window_max).await
+}
+
+/// A schedule on its way through a sweep.
+struct Candidate {
+    position: Position,
+    definition: Arc<crate::definitions::Definition>,
+    /// Of the series, and of the backfill if there is one. `None` where this build cannot use the rule.
+    walks: Option<(Walk, Option<Walk>)>,
+}
+
+impl Candidate {
+    /// What is to be read for it.
+    fn looks(&self) -> impl Iterator<Item = Look<'_>> {
+        let position = &self.position;
+        let enough = enough(&self.definition.spec);
+        self.walks.iter().flat_map(move |(series, backfill)| {
+            let series = Look { position, walk: series, enough, backfilled: false };
+            let most = ScheduleSpec::MAX_PENDING_MAX;
+            let backfill = backfill.as_ref().map(|walk| Look { position, walk, enough: most, backfilled: true });
+            std::iter::once(series).chain(backfill)
+        })
+    }
+
+    /// Decides by what was seen, in the order of [`Candidate::looks`].
+    fn decide(&self, seen: &mut impl Iterator<Item = Seen>, now: Timestamp) -> Done<Plan> {
+        let (Some((walk, backfill)), Ok(rule)) = (&self.walks, self.definition.rule()) else {
+            return Ok(plan_broken(&self.position, now));
+        };
+        let mut next = || seen.next().ok_or_else(|| Fault::bug("a schedule was not looked at"));
+        let snapshot = self.snapshot(rule);
+        let found = next()?;
+        let series = plan(&snapshot, walk, &found.taken, found.live);
+        let Some(backfill) = backfill else { return Ok(series) };
+        let found = next()?;
+        Ok(with_backfill(&snapshot, series, backfill, &found.taken, found.live))
+    }
+
+    fn snapshot<'a>(&'a self, rule: &'a punctual_task::schedule::CompiledRule) -> Snapshot<'a> {
+        let Candidate { position, definition, .. } = self;
+        Snapshot { spec: &definition.spec, rule, position, created: definition.created }
+    }
+}
+
+/// Decides schedules that are locked, and commits.
+async fn decide(
+    shared: &Shared,
+    session: &mut Session,
+    positions: Vec<Position>,
+    window_max: u32,
+) -> Done<SweepReport> {
+    let now = session.now()?;
+    let versions: BTreeSet<Version> =
+        positions.iter().map(|position| (position.id, position.version.cast_signed())).collect();
+    let read = shared.definitions.get_all(session, &versions).await?;
+    let mut writing = Writing::default();
+    let candidates = candidates(shared, positions, read, now, window_max, &mut writing)?;
+    let looks: Vec<Look<'_>> = candidates.iter().flat_map(Candidate::looks).collect();
+    let mut seen = look(session, &looks).await?.into_iter();
+    let mut plans = Vec::with_capacity(candidates.len());
+    let (mut tasks, mut before) = (0, Vec::new());
+    for candidate in &candidates {
+        let plan = candidate.decide(&mut seen, now)?;
+        tasks += plan.change.grants.len();
+        before.extend(cancel_live(session, &plan.change).await?);
+        plans.push((candidate, plan));
+        if tasks >= SWEEP_TASKS_MAX {
+            break;
+        }
+    }
+    let lanes = lanes(shared, session, &plans).await?;
+    let mut ids = shared.sequence.draw_each(session, tasks).await?.into_iter();
+    let mut schedules = Vec::with_capacity(plans.len());
+    for (candidate, plan) in plans {
+        let spec = &candidate.definition.spec;
+        let lane = lanes.get(&(spec.queue.as_str(), spec.method.as_str())).copied();
+        let created = writing.add(spec, &plan.change, now, lane, &mut ids)?;
+        schedules.push(plan.report(&spec.name, created));
+    }
+    let last = writing.commit(shared, session, before, Some(step!(NEXT_WAKE))).await?;
+    Ok(SweepReport { schedules, next_due: next_due(&last)? })
+}
+
+fn next_due(rows: &[Row]) -> Done<Option<Timestamp>> {
+    let next: Option<i64> = rows.first().map_or(Ok(None), |row| row.try_get(0))?;
+    Ok(next.map(Timestamp::from_micros))
+}
+
+/// What is to be decided of each schedule. One that cannot be read is put off and reported.
+fn candidates(
+    shared: &Shared,
+    positions: Vec<Position>,
+    mut read: Read,
+    now: Timestamp,
+    window_max: u32,
+    writing: &mut Writing,
+) -> Done<Vec<Candidate>> {
+    let mut candidates = Vec::with_capacity(positions.len());
+    for position in positions {
+        let version = (position.id, position.version.cast_signed());
+        let definition = match read.remove(&version).unwrap_or_else(|| Err(Fault::bug("a definition was not read"))) {
+            Ok(definition) => definition,
+            Err(fault) if fault.is_unreadable() => {
+                writing.put_off(position.id, now.after(UNREADABLE_WAIT));
+                let error = fault.named(shared.location());
+                tracing::error!(schedule = position.id.0, %error, "a schedule cannot be read; it is tried again in a minute");
+                continue;
+            }
+            Err(fault) => return Err(fault),
+        };
+        let walks = match definition.rule() {
+            Ok(rule) => {
+                let snapshot =
+                    Snapshot { spec: &definition.spec, rule, position: &position, created: definition.created };
+                let backfill = Walk::for_backfill(&snapshot, now, window_max);
+                Some((Walk::for_sweep(&snapshot, now, window_max), backfill))
+            }
+            Err(error) => {
+                let schedule = &definition.spec.name;
+                tracing::error!(%schedule, %error, "this build cannot use the rule of a schedule; it is left alone");
+                None
+            }
+        };
+        candidates.push(Candidate { position, definition, walks });
+    }
+    Ok(candidates)
+}
+
+/// The lanes of what is to be created, written before if they are new.
+async fn lanes<'a>(
+    shared: &Shared,
+    session: &mut Session,
+    plans: &[(&'a Candidate, Plan)],
+) -> Done<BTreeMap<(&'a str, &'a str), Lane>> {
+    let granting = plans.iter().filter(|(_, plan)| !plan.change.grants.is_empty());
+    let pairs: BTreeSet<(&str, &str)> =
+        granting.map(|(one, _)| (one.definition.spec.queue.as_str(), one.definition.spec.method.as_str())).collect();
+    let pairs: Vec<(&str, &str)> = pairs.into_iter().collect();
+    let lanes = shared.names.lanes(session, &pairs).await?;
+    Ok(pairs.into_iter().zip(lanes).collect())
+}
+
+/// Writes one window under compare-and-swap.
+pub(crate) async fn apply(shared: &Shared, session: &mut Session, window: &Window) -> Done<Materialised> {
+    let Some(locked) = Locked::read(shared, session, window.schedule).await? else {
+        return Err(Fault::Store(StoreError::not_found(format!("there is no schedule with id {}", window.schedule.0))));
+    };
+    let now = session.now()?;
+    let rule = locked.definition.rule().as_ref().map_err(|error| StoreError::refused(error.to_string()))?;
+    let snapshot = locked.snapshot(rule);
+    let walk = Walk::for_window(&snapshot, window, now);
+    let enough = enough(snapshot.spec);
+    let looks = [Look { position: &locked.position, walk: &walk, enough, backfilled: false }];
+    let seen = only(look(session, &looks).await?)?;
+    let plan = decide_window(&snapshot, window, &walk, &seen.taken, seen.live)?;
+    let created = super::commands::write(shared, session, &locked, &plan.change).await?;
+    Ok(plan.report(&locked.definition.spec.name, created))
+}

@@ -1,0 +1,28 @@
+//! The store suite.
+
+use crate::stand::{Database, apart, config, connect};
+use punctual_clock::Clock;
+use punctual_store_postgres::PostgresStore;
+use punctual_task::schedule::Slot;
+use punctual_testkit::store_suite::Opened;
+use std::sync::Arc;
+
+const REWIND: &str = "UPDATE punctual.position SET state = 0, rev = rev + 1, cursor_slot = $2, cursor_at = $3,
+    cursor_gap = $4, wake = $3, backfilling = coalesce(backfill LIKE '%cursor%', false) WHERE id = (SELECT id FROM punctual.schedule WHERE name = $1)";
+
+pub(crate) fn open(clock: Arc<dyn Clock>) -> Opened {
+    let database = Database::new();
+    let url = database.url();
+    let store = tokio::runtime::Handle::current().block_on(PostgresStore::open(&url, config(clock))).unwrap();
+    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&url, schedule, cursor)).keeping(database)
+}
+
+/// Written beside the store, as a restore or an operator with a shell does: what the store remembers must not hide it.
+fn rewind(url: &str, schedule: &str, cursor: Slot) {
+    let (key, at) = (cursor.key.as_raw(), cursor.at.as_micros());
+    let changed =
+        apart(async || connect(url).await.execute(REWIND, &[&schedule, &key, &at, &cursor.gap]).await.unwrap());
+    assert_eq!(changed, 1, "{schedule}");
+}
+
+punctual_testkit::store_suite!(postgres, open);
