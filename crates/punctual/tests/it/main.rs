@@ -7,4 +7,6 @@ mod describe;
 mod durable;
 mod evolution;
 mod features;
+#[cfg(all(unix, feature = "sqlite"))]
+mod kills;
 mod shop;
