@@ -20,8 +20,9 @@ pub use contract::command::{Captured, Command, CommandClient, CommandError, Comm
 pub use contract::http::{Http, HttpClient, HttpError, HttpServer, Response, http};
 pub use queue::{QueueAct, QueueLine};
 pub use schedule::{
-    CrontabImport, CrontabLine, CrontabReport, LossLine, LostCount, PreviewSlot, RuleText, ScheduleAct, ScheduleDraft,
-    ScheduleLine, ScheduleReport, Triggered,
+    BackfillDraft, BackfillLine, BackfillReport, BackfillState, CrontabImport, CrontabLine, CrontabReport, LossLine,
+    LostCount, PendingLine, PreviewSlot, RuleText, ScheduleAct, ScheduleDraft, ScheduleEdit, ScheduleLine,
+    ScheduleReport, Triggered, ZoneLine,
 };
 pub use server::ServerInfo;
 pub use task::{AttemptLine, StoredTask, TaskAct, TaskDraft, TaskLine, TaskQuery, TaskReport};

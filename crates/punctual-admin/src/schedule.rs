@@ -70,6 +70,169 @@ pub struct ScheduleDraft {
     /// The budget of one attempt (`30s`).
     #[serde(default)]
     pub timeout: Option<String>,
+    /// Begin the schedule anew if one of this name was cancelled; run numbers start again.
+    #[serde(default)]
+    pub new_series: bool,
+}
+
+/// What to change of a schedule. What is absent stays as it is.
+#[punctual::message]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScheduleEdit {
+    /// Another rule in place of the whole old one; its zone stays if the new one names none.
+    #[serde(default)]
+    pub rule: Option<RuleText>,
+    /// `Service/method` of each occurrence.
+    #[serde(default)]
+    pub method: Option<String>,
+    /// Its arguments as JSON text.
+    #[serde(default)]
+    pub args: Option<String>,
+    /// Its queue.
+    #[serde(default)]
+    pub queue: Option<String>,
+    /// Its level in the queue, 0 (first) to 3 (last).
+    #[serde(default)]
+    pub priority: Option<u8>,
+    /// As in [`ScheduleDraft`].
+    #[serde(default)]
+    pub missed: Option<String>,
+    /// As in [`ScheduleDraft`].
+    #[serde(default)]
+    pub overlap: Option<String>,
+    /// How many occurrences may be live at once.
+    #[serde(default)]
+    pub max_pending: Option<u32>,
+    /// How many attempts each occurrence may spend.
+    #[serde(default)]
+    pub attempts: Option<u32>,
+    /// The budget of one attempt (`30s`).
+    #[serde(default)]
+    pub timeout: Option<String>,
+    /// Only if the definition still has this version; else the one that is read when the edit begins.
+    #[serde(default)]
+    pub version: Option<u32>,
+    /// Slots that are due are first decided by the definition as it was, instead of being lost with a change of the rule.
+    #[serde(default)]
+    pub decide_first: bool,
+    /// Occurrences that have not begun are cancelled instead of kept.
+    #[serde(default)]
+    pub drop_pending: bool,
+}
+
+/// Past slots to be created after all.
+#[punctual::message]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BackfillDraft {
+    /// The first instant (RFC 3339).
+    pub from: String,
+    /// The first instant that is not in the range any more; now if absent. Only slots before the schedule's next one count.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// How many of them may be live at once; 1 if absent.
+    #[serde(default)]
+    pub max_pending: Option<u32>,
+    /// At most this many are created.
+    #[serde(default)]
+    pub limit: Option<u64>,
+    /// Also create slots that have a task, and those of which it is not known any more whether they had one.
+    #[serde(default)]
+    pub rerun: bool,
+    /// Only say what would be done.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What a backfill does, or would do.
+#[punctual::message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackfillReport {
+    /// The schedule.
+    pub schedule: String,
+    /// Whether this only says what would be done.
+    pub dry_run: bool,
+    /// Its number; absent in a dry run.
+    pub pass: Option<u32>,
+    /// How many slots it creates.
+    pub creates: u64,
+    /// How many slots no task was ever made for.
+    pub new: u64,
+    /// How many have a task.
+    pub exists: u64,
+    /// How many were decided not to run.
+    pub missed: u64,
+    /// Of how many it is not known any more whether they had a task.
+    pub unknown: u64,
+    /// Whether the range has more slots than were looked at: 10,000.
+    pub more: bool,
+    /// The slots, oldest first, at most 100.
+    pub slots: Vec<BackfillLine>,
+}
+
+/// One slot of a backfill.
+#[punctual::message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackfillLine {
+    /// The instant in UTC.
+    pub at: String,
+    /// The same as the rule's zone writes it.
+    pub local: String,
+    /// `new`, `exists`, `missed`, `unknown` or `gap`.
+    pub what: String,
+    /// Whether it is created.
+    pub creates: bool,
+}
+
+/// The last backfill of a schedule.
+#[punctual::message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackfillState {
+    /// Its number, from 1.
+    pub pass: u32,
+    /// `active` or `over`.
+    pub state: String,
+    /// The first instant of its range.
+    pub from: String,
+    /// The first instant after it.
+    pub to: String,
+    /// Its next slot.
+    pub next: Option<String>,
+    /// How many may be live at once.
+    pub max_pending: u32,
+    /// How many are.
+    pub live: u32,
+    /// How many occurrences it has created.
+    pub created: u64,
+    /// How many slots it passed over that had a task.
+    pub existed: u64,
+}
+
+/// Which time zone database a schedule was computed with.
+#[punctual::message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZoneLine {
+    /// The database's version.
+    pub tzdb: String,
+    /// The version that this host has.
+    pub here: String,
+    /// Why this host leaves the schedule alone, if it does.
+    pub left: Option<String>,
+}
+
+/// An occurrence that has not ended.
+#[punctual::message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingLine {
+    /// The task.
+    pub task: String,
+    /// `waiting` or `running`.
+    pub state: String,
+    /// The nominal instant.
+    pub slot: Option<String>,
+    /// Attempts begun so far.
+    pub attempts: u32,
+    /// The backfill that made it; 0 for none.
+    pub pass: u32,
 }
 
 /// One line of a schedule list.
@@ -126,6 +289,15 @@ pub struct ScheduleReport {
     pub losses: Vec<LossLine>,
     /// The next slots.
     pub next: Vec<PreviewSlot>,
+    /// Occurrences that have not ended, newest first, at most 10.
+    #[serde(default)]
+    pub pending: Vec<PendingLine>,
+    /// The last backfill.
+    #[serde(default)]
+    pub backfill: Option<BackfillState>,
+    /// The time zone database that it was computed with; absent where no zone matters.
+    #[serde(default)]
+    pub zone: Option<ZoneLine>,
 }
 
 /// Slots that were not run for one reason.

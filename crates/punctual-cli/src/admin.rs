@@ -20,9 +20,9 @@ use punctual::engine::Engine;
 use punctual::task::Store;
 use punctual::task::schedule::tzdb_version;
 use punctual_admin::{
-    Admin, CrontabImport, CrontabReport, PreviewSlot, QueueAct, QueueLine, RuleText, ScheduleAct, ScheduleDraft,
-    ScheduleLine, ScheduleReport, ServerInfo, StoredTask, TaskAct, TaskDraft, TaskLine, TaskQuery, TaskReport,
-    Triggered, WorkerLine,
+    Admin, BackfillDraft, BackfillReport, CrontabImport, CrontabReport, PreviewSlot, QueueAct, QueueLine, RuleText,
+    ScheduleAct, ScheduleDraft, ScheduleEdit, ScheduleLine, ScheduleReport, ServerInfo, StoredTask, TaskAct, TaskDraft,
+    TaskLine, TaskQuery, TaskReport, Triggered, WorkerLine,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -134,6 +134,22 @@ impl Admin for AdminService {
 
     async fn resume_schedule(&self, name: String, mode: String) -> Result<ScheduleAct, Status> {
         schedules::resume(self.engine()?, name, &mode).await
+    }
+
+    async fn unhalt_schedule(&self, name: String, mode: String) -> Result<ScheduleAct, Status> {
+        schedules::unhalt(self.engine()?, name, &mode).await
+    }
+
+    async fn edit_schedule(&self, name: String, edit: ScheduleEdit) -> Result<ScheduleAct, Status> {
+        schedules::edit(self.engine()?, &self.catalog, name, edit).await
+    }
+
+    async fn backfill_schedule(&self, name: String, backfill: BackfillDraft) -> Result<BackfillReport, Status> {
+        schedules::backfill::begin(self.engine()?, name, backfill).await
+    }
+
+    async fn stop_backfill(&self, name: String) -> Result<ScheduleAct, Status> {
+        schedules::backfill::stop(self.engine()?, name).await
     }
 
     async fn trigger_schedule(&self, name: String, force: bool) -> Result<Triggered, Status> {

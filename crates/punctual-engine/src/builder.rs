@@ -3,7 +3,9 @@
 use crate::engine::Engine;
 use crate::methods::Methods;
 use crate::shared::{Phase, Shared};
-use crate::{EngineConfig, Error, ErrorKind, Handlers, claimer, completer, keeper, materialiser, pruner, rescuer};
+use crate::{
+    EngineConfig, Error, ErrorKind, Handlers, claimer, completer, keeper, materialiser, pruner, rescuer, zone_check,
+};
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
 use punctual_task::{NAME_BYTES_MAX, Store, check_name};
 use std::sync::Arc;
@@ -110,6 +112,7 @@ fn begin(shared: &Arc<Shared>) -> Result<(), Error> {
     shared.spawn_loop("materialiser", materialiser::run);
     shared.spawn_loop("rescuer", rescuer::run);
     shared.spawn_loop("pruner", pruner::run);
+    shared.spawn_loop("zone check", zone_check::run);
     Ok(())
 }
 

@@ -141,7 +141,8 @@ fn note(shared: &Shared, entry: &Entry, result: Finished) {
                 _ => stats.failed.add(1),
             }
             if let Some(schedule) = entry.schedule {
-                shared.sweeps.ended(schedule, shared.window_of(schedule));
+                let window = if entry.backfilled { 1 } else { shared.window_of(schedule) };
+                shared.sweeps.ended(schedule, window);
             }
             if shared.waiters.any() {
                 shared.waiters.ended(finish.task);

@@ -21,6 +21,8 @@ pub(crate) struct Entry {
     pub(crate) worker: WorkerId,
     /// The schedule that it was an occurrence of.
     pub(crate) schedule: Option<ScheduleId>,
+    /// Whether a backfill of it made the occurrence: its gate is not the schedule's window.
+    pub(crate) backfilled: bool,
     /// Whether the store refused the real end for a lasting reason, and this one says so in its place.
     pub(crate) replaced: bool,
 }
@@ -177,6 +179,7 @@ mod tests {
             },
             worker: WorkerId(worker),
             schedule: None,
+            backfilled: false,
             replaced: false,
         }
     }

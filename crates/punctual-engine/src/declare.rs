@@ -5,7 +5,7 @@ use crate::shared::Shared;
 use crate::{Durable, Error};
 use bytes::Bytes;
 use punctual_task::schedule::Rule;
-use punctual_task::{Backoff, Declaration, Declared, Missed, Overlap, Policy, ScheduleSpec};
+use punctual_task::{Backoff, Declaration, Declared, Missed, Overlap, Policy, ScheduleCommand, ScheduleSpec};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -15,12 +15,17 @@ use std::time::Duration;
 pub struct ScheduleBuilder<'a> {
     shared: &'a Shared,
     declaration: Result<Declaration, Error>,
+    new_series: bool,
 }
 
 impl<'a> ScheduleBuilder<'a> {
     pub(crate) fn typed<C: Durable>(shared: &'a Shared, name: String, rule: Rule, call: &C) -> Self {
         let spec = encode(call).map(|args| spec(name, rule, C::METHOD, C::POLICY, C::schema_hash(), args));
-        ScheduleBuilder { shared, declaration: spec.map(|spec| Declaration { spec, revision: 0 }) }
+        Self::new(shared, spec)
+    }
+
+    fn new(shared: &'a Shared, spec: Result<ScheduleSpec, Error>) -> Self {
+        ScheduleBuilder { shared, declaration: spec.map(|spec| Declaration { spec, revision: 0 }), new_series: false }
     }
 
     pub(crate) fn json(shared: &'a Shared, name: String, rule: Rule, method: &str, args: Bytes) -> Self {
@@ -28,7 +33,7 @@ impl<'a> ScheduleBuilder<'a> {
         let policy = served.map_or(Policy::DEFAULT, |served| served.policy);
         let schema = served.map_or(0, |served| served.schema);
         let spec = check_json(method, &args).map(|()| spec(name, rule, method, policy, schema, args));
-        ScheduleBuilder { shared, declaration: spec.map(|spec| Declaration { spec, revision: 0 }) }
+        Self::new(shared, spec)
     }
 
     fn set(mut self, change: impl FnOnce(&mut Declaration)) -> Self {
@@ -83,6 +88,12 @@ impl<'a> ScheduleBuilder<'a> {
         self.set(|declaration| declaration.spec.options.timeout = Some(timeout))
     }
 
+    /// Begins the schedule anew if it was cancelled; without this a cancelled one stays so. Run numbers start again.
+    pub fn new_series(mut self) -> Self {
+        self.new_series = true;
+        self
+    }
+
     /// The build's revision: a declaration by an older build never undoes a newer one's. 0 by default.
     pub fn revision(self, revision: u64) -> Self {
         self.set(|declaration| declaration.revision = revision)
@@ -108,11 +119,17 @@ impl<'a> IntoFuture for ScheduleBuilder<'a> {
     /// # Errors
     /// `Refused` names what is wrong with the definition; otherwise what the store says.
     fn into_future(self) -> Self::IntoFuture {
-        let ScheduleBuilder { shared, declaration } = self;
+        let ScheduleBuilder { shared, declaration, new_series } = self;
         Box::pin(async move {
             let declaration = declaration?;
             declaration.spec.validate()?;
-            let declared = shared.store.declare(declaration).await?;
+            let again = new_series.then(|| declaration.spec.clone());
+            let mut declared = shared.store.declare(declaration).await?;
+            if let (Declared::Cancelled, Some(spec)) = (declared, again) {
+                let command = ScheduleCommand::NewSeries { spec: Box::new(spec.clone()) };
+                shared.store.steer(spec.name, command).await?;
+                declared = Declared::Created;
+            }
             shared.forget_zones();
             shared.sweeps.now();
             Ok(declared)

@@ -9,7 +9,9 @@ use crate::shutdown::ShutdownReport;
 use crate::{Durable, Error, Stats, Task};
 use bytes::Bytes;
 use punctual_task::schedule::Rule;
-use punctual_task::{CancelOutcome, RetryOutcome, ScheduleCommand, Steered, Store, TaskId, WorkerId};
+use punctual_task::{
+    BackfillPreview, BackfillRequest, CancelOutcome, RetryOutcome, ScheduleCommand, Steered, Store, TaskId, WorkerId,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -162,6 +164,40 @@ impl Engine {
     /// What the store says.
     pub async fn trigger(&self, schedule: impl Into<String>, force: bool) -> Result<Steered, Error> {
         self.shared().trigger(schedule.into(), force).await
+    }
+
+    /// Creates past slots of a schedule after all, oldest first, beside its own slots. A request whose `pass` is 0 gets the
+    /// next number, which is given back.
+    ///
+    /// ```no_run
+    /// # use punctual_engine::{Engine, Error};
+    /// # use punctual_task::BackfillRequest;
+    /// # use punctual_clock::Timestamp;
+    /// # async fn fill(engine: Engine, from: Timestamp, to: Timestamp) -> Result<(), Error> {
+    /// let request = BackfillRequest { max_pending: 4, ..BackfillRequest::new(0, from, to) };
+    /// println!("{} slots", engine.preview_backfill("nightly", request).await?.slots.len());
+    /// engine.backfill("nightly", request).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Refused` where a backfill is under way or the range has no slot; otherwise what the store says.
+    pub async fn backfill(&self, schedule: impl Into<String>, request: BackfillRequest) -> Result<u32, Error> {
+        self.shared().backfill(schedule.into(), request).await
+    }
+
+    /// What a backfill would do with each slot of its range, at most
+    /// [`COMMAND_WALK_MAX`](punctual_task::planner::COMMAND_WALK_MAX) of them. Writes nothing.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn preview_backfill(
+        &self,
+        schedule: impl Into<String>,
+        request: BackfillRequest,
+    ) -> Result<BackfillPreview, Error> {
+        self.shared().preview_backfill(schedule.into(), request).await
     }
 
     /// Stops in order: claims nothing more, lets what runs end within `grace`, then cancels it and gives back what has

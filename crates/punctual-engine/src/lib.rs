@@ -97,6 +97,7 @@ mod signals;
 mod stats;
 mod waiters;
 mod work;
+mod zone_check;
 mod zones;
 
 pub use builder::EngineBuilder;

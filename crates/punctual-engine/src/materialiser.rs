@@ -2,18 +2,24 @@
 
 use crate::pacing::{Pace, jittered};
 use crate::shared::{Phase, Shared};
-use punctual_task::{SlotOutcome, SweepReport};
+use punctual_task::{ScheduleId, SlotOutcome, SweepReport};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How many schedules that are left alone are remembered as reported.
+const TOLD_MAX: usize = 1_000;
 
 /// Runs until the engine drains.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut pace = Pace::default();
+    let mut left = BTreeSet::new();
     while shared.phase() < Phase::Draining {
         shared.stats.sweeps.add(1);
         let wait = match shared.store.materialise(shared.config.sweep).await {
             Ok(report) => {
                 pace.succeeded();
+                tell_left(&shared, &report, &mut left);
                 swept(&shared, &report)
             }
             Err(error) => {
@@ -28,6 +34,20 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             () = shared.reached(Phase::Draining) => return,
             () = shared.sweeps.wake.notified() => {}
             () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+/// Reports schedules that are left alone by this host: each once, not with every sweep.
+fn tell_left(shared: &Shared, report: &SweepReport, told: &mut BTreeSet<ScheduleId>) {
+    for schedule in &report.schedules {
+        let Some(why) = &schedule.left else { continue };
+        shared.stats.schedules_left.add(1);
+        if told.len() >= TOLD_MAX {
+            told.clear();
+        }
+        if told.insert(schedule.schedule) {
+            tracing::error!(schedule = schedule.name, why, "a schedule is left alone by this host");
         }
     }
 }

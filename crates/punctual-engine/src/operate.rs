@@ -2,7 +2,10 @@
 
 use crate::Error;
 use crate::shared::Shared;
-use punctual_task::{CancelOutcome, RetryOutcome, ScheduleCommand, Steered, TaskId};
+use punctual_task::{
+    BackfillPreview, BackfillRequest, CancelOutcome, Page, RetryOutcome, ScheduleCommand, Steered, StoreError,
+    StoreErrorKind, TaskId,
+};
 
 impl Shared {
     pub(crate) async fn cancel(&self, tasks: Vec<TaskId>) -> Result<Vec<CancelOutcome>, Error> {
@@ -45,4 +48,31 @@ impl Shared {
         let id = self.ids.take(&*self.store).await?;
         self.steer(schedule, ScheduleCommand::Trigger { id, force }).await
     }
+
+    pub(crate) async fn backfill(&self, schedule: String, mut request: BackfillRequest) -> Result<u32, Error> {
+        if request.pass == 0 {
+            let view = self.store.schedule(schedule.clone()).await?;
+            let last = view.and_then(|view| view.position.backfill);
+            request.pass = last.map_or(0, |last| last.request.pass).saturating_add(1);
+        }
+        match self.steer(schedule, ScheduleCommand::Backfill(request)).await? {
+            Steered::Backfilling(pass) => Ok(pass),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    pub(crate) async fn preview_backfill(
+        &self,
+        schedule: String,
+        request: BackfillRequest,
+    ) -> Result<BackfillPreview, Error> {
+        let answer = self.store.steer(schedule.clone(), ScheduleCommand::PreviewBackfill(request)).await?;
+        let Steered::Preview(mut preview) = answer else { return Err(unexpected(&answer)) };
+        preview.recognise(&self.store.losses(schedule, Page::LIMIT_MAX).await?);
+        Ok(*preview)
+    }
+}
+
+fn unexpected(answer: &Steered) -> Error {
+    StoreError::new(StoreErrorKind::Bug, format!("the store answered {answer:?} to another command")).into()
 }

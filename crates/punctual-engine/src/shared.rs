@@ -217,8 +217,10 @@ impl Shared {
 
     /// Hands a finish to the completer. Gives whether that woke it.
     pub(crate) fn complete(&self, job: &Job, finish: Finish) -> bool {
-        let schedule = job.claimed.occurrence.as_ref().map(|occurrence| occurrence.schedule);
-        self.completions.push(Entry { finish, worker: job.worker, schedule, replaced: false })
+        let occurrence = job.claimed.occurrence.as_ref();
+        let schedule = occurrence.map(|occurrence| occurrence.schedule);
+        let backfilled = occurrence.is_some_and(|occurrence| occurrence.pass > 0);
+        self.completions.push(Entry { finish, worker: job.worker, schedule, backfilled, replaced: false })
     }
 
     /// Counts and reports a call that the store failed.

@@ -75,6 +75,8 @@ counters! {
     slots_created,
     /// Slots that they decided not to run.
     slots_lost,
+    /// Times that a schedule was left to hosts with a newer time zone database.
+    schedules_left,
     /// Ended tasks removed.
     pruned,
     /// Calls that the store failed.

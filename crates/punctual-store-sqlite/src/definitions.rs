@@ -89,3 +89,6 @@ pub(crate) fn spec_from(json: &str, args: Bytes) -> Done<ScheduleSpec> {
         .map_err(|error| Fault::unread(format!("a schedule's definition cannot be read ({error})")))?;
     Ok(ScheduleSpec { args, ..spec })
 }
+
+#[cfg(test)]
+mod tests;

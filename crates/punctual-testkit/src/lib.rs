@@ -2,8 +2,10 @@
 
 pub mod clock;
 pub mod faulty_store;
+pub mod one_by_one;
 pub mod store_model;
 pub mod store_suite;
 
 pub use clock::{CountingClock, SteppedClock, TokioClock, VirtualClock};
 pub use faulty_store::{Fault, FaultyStore, Op};
+pub use one_by_one::OneByOne;

@@ -1,8 +1,9 @@
 //! What an operator can see and do.
 
 use crate::{
-    CrontabImport, CrontabReport, PreviewSlot, QueueAct, QueueLine, RuleText, ScheduleAct, ScheduleDraft, ScheduleLine,
-    ScheduleReport, ServerInfo, StoredTask, TaskAct, TaskDraft, TaskLine, TaskQuery, TaskReport, Triggered, WorkerLine,
+    BackfillDraft, BackfillReport, CrontabImport, CrontabReport, PreviewSlot, QueueAct, QueueLine, RuleText,
+    ScheduleAct, ScheduleDraft, ScheduleEdit, ScheduleLine, ScheduleReport, ServerInfo, StoredTask, TaskAct, TaskDraft,
+    TaskLine, TaskQuery, TaskReport, Triggered, WorkerLine,
 };
 use punctual::Status;
 
@@ -64,6 +65,22 @@ pub trait Admin {
     /// run).
     #[rpc(idempotent)]
     async fn resume_schedule(&self, name: String, mode: String) -> Result<ScheduleAct, Status>;
+
+    /// Goes on after a halt. `mode` says what becomes of the slots that halted it: `now` (they are lost), `all` (all run), or
+    /// `last:N` (the last N run).
+    #[rpc(idempotent)]
+    async fn unhalt_schedule(&self, name: String, mode: String) -> Result<ScheduleAct, Status>;
+
+    /// Changes a schedule's definition by compare-and-swap. With another rule the slots that are due and not decided are lost,
+    /// unless they are decided first, and the next one is the new rule's first after now.
+    async fn edit_schedule(&self, name: String, edit: ScheduleEdit) -> Result<ScheduleAct, Status>;
+
+    /// Begins to create past slots after all, oldest first, or only says what that would do.
+    async fn backfill_schedule(&self, name: String, backfill: BackfillDraft) -> Result<BackfillReport, Status>;
+
+    /// Ends the backfill that is under way; what it has created goes on.
+    #[rpc(idempotent)]
+    async fn stop_backfill(&self, name: String) -> Result<ScheduleAct, Status>;
 
     /// Creates one occurrence now, beside the slots; `force` also when as many are live as may be.
     async fn trigger_schedule(&self, name: String, force: bool) -> Result<Triggered, Status>;

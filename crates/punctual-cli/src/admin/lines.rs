@@ -1,13 +1,15 @@
 //! What the store keeps, as the contract shows it.
 
+use super::schedules;
 use crate::text::{show_instant, show_missed, show_overlap, show_rule};
-use punctual::task::schedule::CompiledRule;
+use punctual::clock::Timestamp;
+use punctual::task::schedule::{CompiledRule, ZoneVerdict, tzdb_version};
 use punctual::task::{
     AttemptRecord, CancelOutcome, Loss, QueueView, RetryOutcome, ScheduleView, TaskDetail, TaskId, TaskView, WorkerView,
 };
 use punctual_admin::{
-    AttemptLine, LossLine, LostCount, PreviewSlot, QueueLine, ScheduleLine, ScheduleReport, TaskAct, TaskLine,
-    TaskReport, WorkerLine,
+    AttemptLine, LossLine, LostCount, PendingLine, PreviewSlot, QueueLine, ScheduleLine, ScheduleReport, TaskAct,
+    TaskLine, TaskReport, WorkerLine, ZoneLine,
 };
 use serde_json::Value;
 
@@ -96,7 +98,13 @@ pub(super) fn schedule_line(view: &ScheduleView) -> ScheduleLine {
     }
 }
 
-pub(super) fn schedule_report(view: &ScheduleView, losses: &[Loss], next: Vec<PreviewSlot>) -> ScheduleReport {
+pub(super) fn schedule_report(
+    view: &ScheduleView,
+    losses: &[Loss],
+    next: Vec<PreviewSlot>,
+    pending: &[TaskView],
+    now: Timestamp,
+) -> ScheduleReport {
     ScheduleReport {
         schedule: schedule_line(view),
         args: json(&view.spec.args),
@@ -114,7 +122,30 @@ pub(super) fn schedule_report(view: &ScheduleView, losses: &[Loss], next: Vec<Pr
             .collect(),
         losses: losses.iter().map(loss_line).collect(),
         next,
+        pending: pending.iter().map(pending_line).collect(),
+        backfill: schedules::backfill::state(view),
+        zone: zone_line(view, now),
     }
+}
+
+fn pending_line(task: &TaskView) -> PendingLine {
+    PendingLine {
+        task: task.id.to_string(),
+        state: task.state.as_str().to_owned(),
+        slot: task.occurrence.as_ref().map(|occurrence| show_instant(occurrence.at)),
+        attempts: task.attempts,
+        pass: task.occurrence.as_ref().map_or(0, |occurrence| occurrence.pass),
+    }
+}
+
+fn zone_line(view: &ScheduleView, now: Timestamp) -> Option<ZoneLine> {
+    let stamp = view.position.zone.as_ref()?;
+    let compiled = CompiledRule::new(&view.spec.rule, view.created).ok()?;
+    let left = match compiled.judge_zone(Some(stamp), now) {
+        ZoneVerdict::Leave(why) => Some(why),
+        ZoneVerdict::Same | ZoneVerdict::Restamp(_) => None,
+    };
+    Some(ZoneLine { tzdb: stamp.tzdb.clone(), here: tzdb_version().to_owned(), left })
 }
 
 fn loss_line(loss: &Loss) -> LossLine {

@@ -1,5 +1,10 @@
 //! Schedules: drafts checked and stored, and what an operator does to one.
 
+pub(super) mod backfill;
+mod edit;
+
+pub(super) use edit::edit;
+
 use super::catalog::{Catalog, Commands};
 use super::failures::{bad_field, bad_rule, from_engine, from_input, from_store};
 use super::{lines, preview, tasks};
@@ -8,13 +13,16 @@ use punctual::clock::Timestamp;
 use punctual::engine::{Durable, Engine};
 use punctual::task::schedule::CompiledRule;
 use punctual::task::{
-    Declared, NOTE_BYTES_MAX, Resume, ScheduleCommand, ScheduleSpec, ScheduleState, ScheduleView, Steered, TaskOptions,
+    Declared, NOTE_BYTES_MAX, Page, Resume, ScheduleCommand, ScheduleSpec, ScheduleState, ScheduleView, Steered,
+    TaskFilter, TaskOptions, TaskState, TaskView,
 };
 use punctual::{Bytes, Status};
 use punctual_admin::{ScheduleAct, ScheduleDraft, ScheduleReport, Triggered, command};
 
 /// How many slots and ranges of losses a report shows.
 const SHOWN: u32 = 5;
+/// How many occurrences that have not ended a report shows.
+const PENDING_SHOWN: u32 = 10;
 
 /// What became of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,12 +60,27 @@ pub(super) async fn look(engine: &Engine, name: &str) -> Result<Option<ScheduleV
 
 pub(super) async fn show(engine: &Engine, name: String) -> Result<ScheduleReport, Status> {
     let view = find(engine, &name).await?;
-    let losses = engine.store().losses(name, SHOWN).await.map_err(from_store)?;
+    let losses = engine.store().losses(name.clone(), SHOWN).await.map_err(from_store)?;
+    let pending = pending(engine, &name).await?;
     let next = match view.position.state {
         ScheduleState::Ended | ScheduleState::Cancelled => Vec::new(),
         ScheduleState::Active | ScheduleState::Paused | ScheduleState::Halted => preview::of_schedule(&view, SHOWN)?,
     };
-    Ok(lines::schedule_report(&view, &losses, next))
+    let now = engine.store().now().await.map_err(from_store)?;
+    Ok(lines::schedule_report(&view, &losses, next, &pending, now))
+}
+
+/// Occurrences that have not ended, newest first.
+async fn pending(engine: &Engine, name: &str) -> Result<Vec<TaskView>, Status> {
+    let mut pending = Vec::new();
+    for state in [TaskState::Running, TaskState::Waiting] {
+        let filter = TaskFilter { schedule: Some(name.to_owned()), state: Some(state), ..TaskFilter::default() };
+        let page = Page { before: None, limit: PENDING_SHOWN };
+        pending.extend(engine.store().tasks(filter, page).await.map_err(from_store)?);
+    }
+    pending.sort_by_key(|task| std::cmp::Reverse(task.id));
+    pending.truncate(PENDING_SHOWN as usize);
+    Ok(pending)
 }
 
 pub(super) async fn add(
@@ -66,6 +89,7 @@ pub(super) async fn add(
     draft: ScheduleDraft,
     replace: bool,
 ) -> Result<ScheduleAct, Status> {
+    let new_series = draft.new_series;
     let spec = spec(catalog, draft)?;
     let now = engine.store().now().await.map_err(from_store)?;
     check_slots(&spec, now)?;
@@ -75,7 +99,14 @@ pub(super) async fn add(
         notes.push("it runs on a worker that was started with --allow-commands; none does without".to_owned());
     }
     let existing = look(engine, &name).await?;
-    let stored = store(engine, spec, existing, |_| replace).await?;
+    let cancelled = existing.as_ref().is_some_and(|view| view.position.state == ScheduleState::Cancelled);
+    let stored = if cancelled && new_series {
+        let again = ScheduleCommand::NewSeries { spec: Box::new(spec) };
+        engine.steer(name.clone(), again).await.map_err(from_engine)?;
+        Stored::Created
+    } else {
+        store(engine, spec, existing, |_| replace).await?
+    };
     act(engine, &name, stored.as_str(), notes).await
 }
 
@@ -135,13 +166,27 @@ async fn create(engine: &Engine, spec: ScheduleSpec) -> Result<Stored, Status> {
 }
 
 fn cancelled(name: &str) -> Status {
-    Status::failed_precondition(format!("schedule `{name}` was cancelled for good; choose another name"))
+    Status::failed_precondition(format!(
+        "schedule `{name}` was cancelled for good; choose another name, or begin a new series of it with --new-series"
+    ))
 }
 
 /// A draft as a definition.
 fn spec(catalog: &Catalog, draft: ScheduleDraft) -> Result<ScheduleSpec, Status> {
-    let ScheduleDraft { name, rule, method, args, queue, priority, missed, overlap, max_pending, attempts, timeout } =
-        draft;
+    let ScheduleDraft {
+        name,
+        rule,
+        method,
+        args,
+        queue,
+        priority,
+        missed,
+        overlap,
+        max_pending,
+        attempts,
+        timeout,
+        ..
+    } = draft;
     tasks::name("schedule's name", &name)?;
     let rule = parse_rule(&rule).map_err(|error| Status::invalid_argument(error.to_string()))?;
     tasks::method(&method)?;
@@ -197,6 +242,23 @@ pub(super) async fn resume(engine: &Engine, name: String, mode: &str) -> Result<
     if view.position.state == ScheduleState::Halted && mode == Resume::ByPolicy {
         return Err(Status::failed_precondition(format!(
             "schedule `{name}` was halted, and its missed policy would halt it again; say --from now, --last N or --all"
+        )));
+    }
+    steer(engine, name, ScheduleCommand::Resume(mode)).await
+}
+
+pub(super) async fn unhalt(engine: &Engine, name: String, mode: &str) -> Result<ScheduleAct, Status> {
+    let mode = parse_resume(mode).map_err(|error| Status::invalid_argument(error.to_string()))?;
+    if mode == Resume::ByPolicy {
+        return Err(Status::invalid_argument(
+            "mode: the missed policy would halt it again; say what becomes of the backlog: now, last:N or all",
+        ));
+    }
+    let view = find(engine, &name).await?;
+    if view.position.state != ScheduleState::Halted {
+        return Err(Status::failed_precondition(format!(
+            "schedule `{name}` is {} and not halted",
+            view.position.state.as_str()
         )));
     }
     steer(engine, name, ScheduleCommand::Resume(mode)).await

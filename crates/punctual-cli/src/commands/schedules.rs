@@ -1,6 +1,8 @@
-//! `punctual schedules`: look at schedules, add, preview, pause, resume and trigger them, import crontabs.
+//! `punctual schedules`: look at schedules, add, edit, preview, pause, resume, trigger and backfill them, import crontabs.
 
 mod add;
+mod backfill;
+mod edit;
 mod import;
 mod preview;
 mod report;
@@ -24,11 +26,12 @@ Examples:
 
 Columns: name, state, next, live, runs, lost, method, rule.")]
     List,
-    /// Show all that is kept of a schedule, and its next slots.
+    /// Show all that is kept of a schedule: its state and why, its next slots, what is pending, what was not run and why.
     #[command(after_help = "\
 Examples:
   punctual schedules show nightly
-  punctual schedules show nightly --json | jq '.losses'")]
+  punctual schedules show nightly --json | jq '.losses'
+  punctual schedules show nightly --json | jq '.backfill'")]
     Show {
         /// Its name.
         name: String,
@@ -48,8 +51,14 @@ Examples:
         #[arg(long, default_value = "", value_name = "TEXT")]
         note: String,
     },
+    /// Change a schedule's definition.
+    Edit(Box<edit::EditArgs>),
     /// Go on after a pause or a halt.
     Resume(ResumeArgs),
+    /// Go on after a halt, saying what becomes of the slots that halted it.
+    Unhalt(UnhaltArgs),
+    /// Create past slots after all, or say what that would do.
+    Backfill(backfill::BackfillArgs),
     /// Create one occurrence now, beside the slots.
     #[command(after_help = "\
 Examples:
@@ -69,7 +78,8 @@ The id of the task is printed.")]
 Examples:
   punctual schedules cancel nightly
 
-The name stays taken, and the schedule cannot be resumed. To stop for a while, use `schedules pause`.")]
+The name stays taken, and the schedule cannot be resumed; `schedules add --new-series` begins it anew. To stop for a while, \
+use `schedules pause`.")]
     Cancel {
         /// Its name.
         name: String,
@@ -99,6 +109,43 @@ pub(crate) struct ResumeArgs {
     /// All of them run.
     #[arg(long)]
     all: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  punctual schedules unhalt nightly --from now               # what was not run is lost
+  punctual schedules unhalt nightly --last 3                 # the last three run, the rest is lost
+  punctual schedules unhalt nightly --all
+
+A schedule halts when more slots were missed than its policy may catch up (all:COUNT:AGE:halt); `schedules show` tells why.")]
+pub(crate) struct UnhaltArgs {
+    /// Its name.
+    name: String,
+    /// `now`: the slots that were not run are lost.
+    #[arg(
+        long,
+        value_parser = ["now"],
+        required_unless_present_any = ["last", "all"],
+        conflicts_with_all = ["last", "all"]
+    )]
+    from: Option<String>,
+    /// The last N of them run, the rest is lost.
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    last: Option<u32>,
+    /// All of them run.
+    #[arg(long)]
+    all: bool,
+}
+
+/// What becomes of the slots that were not decided, as the contract says it.
+fn mode(from: Option<&String>, last: Option<u32>, all: bool) -> String {
+    match (from, last, all) {
+        (Some(_), _, _) => "now".to_owned(),
+        (None, Some(count), _) => format!("last:{count}"),
+        (None, None, true) => "all".to_owned(),
+        (None, None, false) => "policy".to_owned(),
+    }
 }
 
 /// A time rule on the command line.
@@ -142,6 +189,12 @@ impl RuleFlags {
         self.cron.is_some() || self.every.is_some() || self.calendar.is_some()
     }
 
+    /// Whether anything else of a rule is there.
+    fn has_details(&self) -> bool {
+        let RuleFlags { cron: _, every: _, calendar: _, zone, gap, fold, days, start, until, max_occurrences } = self;
+        [zone, gap, fold, days, start, until].iter().any(|flag| flag.is_some()) || max_occurrences.is_some()
+    }
+
     fn into_text(self) -> RuleText {
         let RuleFlags { cron, every, calendar, zone, gap, fold, days, start, until, max_occurrences } = self;
         RuleText { cron, every, calendar, zone, gap, fold, days, start, until, max_occurrences }
@@ -178,15 +231,17 @@ pub(crate) async fn run(command: SchedulesCommand, target: TargetFlags, output: 
             told(&act, output)
         }
         SchedulesCommand::Resume(args) => {
-            let mode = match (args.from, args.last, args.all) {
-                (Some(_), _, _) => "now".to_owned(),
-                (None, Some(count), _) => format!("last:{count}"),
-                (None, None, true) => "all".to_owned(),
-                (None, None, false) => "policy".to_owned(),
-            };
+            let mode = mode(args.from.as_ref(), args.last, args.all);
             let act = target.ask(async |admin| admin.resume_schedule(args.name, mode).await).await?;
             told(&act, output)
         }
+        SchedulesCommand::Unhalt(args) => {
+            let mode = mode(args.from.as_ref(), args.last, args.all);
+            let act = target.ask(async |admin| admin.unhalt_schedule(args.name, mode).await).await?;
+            told(&act, output)
+        }
+        SchedulesCommand::Edit(args) => edit::run(*args, target, output).await,
+        SchedulesCommand::Backfill(args) => backfill::run(args, target, output).await,
         SchedulesCommand::Trigger { name, force } => {
             let triggered = target.ask(async |admin| admin.trigger_schedule(name, force).await).await?;
             if output.is_json() { output.json(&triggered) } else { output.line(&triggered.task) }

@@ -22,7 +22,8 @@ fn tables_are_moved_between_versions() {
     let down = workspace.run(&["migrate", "--print", "--down", "0"]).succeeded();
     assert!(down.contains("DROP TABLE") && !down.contains("CREATE TABLE"), "{down}");
     let undone = workspace.on_db(&["migrate", "--down", "0", "--json"]).json();
-    assert_eq!((&undone["version"], &undone["undone"][0]["version"]), (&json!(0), &json!(1)));
+    let last = undone["undone"].as_array().and_then(|steps| steps.last());
+    assert_eq!((&undone["version"], last), (&json!(0), Some(&json!({"version": 1, "name": "first"}))));
     workspace.on_db(&["tasks", "list"]).failed(6, &["version 0", "punctual migrate"]);
     workspace.on_db(&["migrate", "--down", "99"]).failed(1, &["99"]);
 }

@@ -36,6 +36,9 @@ fn schedules_are_added_once() {
             "lost",
             "losses",
             "next",
+            "pending",
+            "backfill",
+            "zone",
         ],
     );
     assert_eq!(
@@ -171,10 +174,110 @@ fn schedules_are_steered() {
     assert!(workspace.on_db(&["schedules", "cancel", "ping"]).line().contains("as before"));
     assert_eq!(workspace.on_db(&["tasks", "show", &task, "--json"]).json()["task"]["state"], "cancelled");
     workspace.on_db(&["schedules", "resume", "ping"]).failed(1, &["cancelled"]);
-    workspace.on_db(&PING).failed(1, &["cancelled for good", "another name"]);
-    for act in ["pause", "resume", "trigger", "cancel", "show"] {
-        workspace.on_db(&["schedules", act, "nobody"]).failed(3, &["no schedule `nobody`"]);
+    workspace.on_db(&PING).failed(1, &["cancelled for good", "--new-series"]);
+    let anew = workspace.on_db(&[&PING[..], &["--new-series", "--json"]].concat()).json();
+    assert_eq!((anew["outcome"].as_str(), anew["state"].as_str()), (Some("created"), Some("active")));
+    for act in ["pause", "resume", "trigger", "cancel", "show", "edit"] {
+        let more: &[&str] = if act == "edit" { &["--every", "1h"] } else { &[] };
+        workspace.on_db(&[&["schedules", act, "nobody"], more].concat()).failed(3, &["no schedule `nobody`"]);
     }
+}
+
+/// An edit changes what it names, counts only against the version that it names, and a rule is replaced as a whole.
+#[test]
+fn schedules_are_edited() {
+    let workspace = Workspace::with_database();
+    let add = ["schedules", "add", "n", "--cron", "0 3 * * *", "--zone", "Europe/Rome", "A/b"];
+    workspace.on_db(&add).succeeded();
+    let edit =
+        ["schedules", "edit", "n", "--max-pending", "3", "--missed", "all:5:1h", "--args", "{\"x\": 1}", "--json"];
+    let act = workspace.on_db(&edit).json();
+    has_keys(&act, ["name", "outcome", "state", "next", "notes"]);
+    assert_eq!(act["outcome"], "updated");
+    assert_eq!(workspace.on_db(&edit).json()["outcome"], "unchanged");
+    workspace.on_db(&["schedules", "edit", "n", "--cron", "0 4 * * *", "--decide-first"]).succeeded();
+    let shown = workspace.on_db(&["schedules", "show", "n", "--json"]).json();
+    assert_eq!(shown["schedule"]["rule"], "cron 0 4 * * * in Europe/Rome");
+    let rest = ["max_pending", "missed", "args", "version", "era"].map(|key| shown[key].clone());
+    assert_eq!(rest, [json!(3), json!("all:5:1h:halt"), json!({"x": 1}), json!(3), json!(2)]);
+    assert_eq!(shown["zone"]["tzdb"], shown["zone"]["here"]);
+    workspace.on_db(&["schedules", "edit", "n", "--priority", "0", "--if-version", "2"]).failed(1, &["version 3"]);
+    workspace.on_db(&["schedules", "edit", "n"]).failed(2, &["nothing to change"]);
+    workspace.on_db(&["schedules", "edit", "n", "--zone", "UTC"]).failed(2, &["as a whole"]);
+    workspace.on_db(&["schedules", "edit", "n", "--max-pending", "0"]).failed(2, &["max_pending"]);
+    let both = ["schedules", "edit", "n", "--priority", "0", "--decide-first", "--pending", "drop"];
+    workspace.on_db(&both).failed(2, &["one of the two"]);
+}
+
+/// A halt needs a word on the backlog, and only a halted schedule takes it.
+#[test]
+fn a_schedule_is_unhalted() {
+    let workspace = Workspace::with_database();
+    workspace.on_db(&PING).succeeded();
+    workspace.on_db(&["schedules", "unhalt", "ping"]).failed(2, &["--from"]);
+    workspace.on_db(&["schedules", "unhalt", "ping", "--all", "--last", "2"]).failed(2, &["--last"]);
+    workspace.on_db(&["schedules", "unhalt", "ping", "--from", "now"]).failed(1, &["is active and not halted"]);
+    let halts = ["schedules", "add", "h", "--every", "10ms", "--missed", "all:3:1h", "--start", "2026-01-01T00:00:00Z"];
+    workspace.on_db(&[&halts[..], &["A/b"]].concat()).succeeded();
+    let daemon = Daemon::start(&workspace, &[]);
+    // Its one occurrence waits for a worker that knows the method, and slots are late after 5 s.
+    let report = daemon.until(&["schedules", "show", "h"], |report| {
+        if let Some(task) = report["pending"][0]["task"].as_str() {
+            daemon.run(&["tasks", "cancel", task]).succeeded();
+        }
+        report["schedule"]["state"] == "halted"
+    });
+    let note = report["schedule"]["note"].as_str().unwrap();
+    assert!(note.contains("more than 3 slots"), "{note}");
+    let text = daemon.run(&["schedules", "show", "h"]).succeeded();
+    assert!(text.contains("state       halted (more than 3 slots"), "{text}");
+    let act = daemon.run(&["schedules", "unhalt", "h", "--from", "now", "--json"]).json();
+    assert_eq!(act["state"], "active");
+    let report = daemon.run(&["schedules", "show", "h", "--json"]).json();
+    assert!(report["lost"].as_array().unwrap().iter().any(|lost| lost["reason"] == "cap"), "{report}");
+}
+
+/// A backfill is previewed slot by slot, made once, and shown with the schedule.
+#[test]
+fn schedules_are_backfilled() {
+    let workspace = Workspace::with_database();
+    let add = ["schedules", "add", "n", "--cron", "0 3 * * *", "--zone", "Europe/Rome", "A/b"];
+    workspace.on_db(&add).succeeded();
+    let range = ["schedules", "backfill", "n", "--from", "2026-11-01T00:00:00Z", "--to", "2026-11-04T00:00:00Z"];
+    let text = workspace.on_db(&[&range[..], &["--dry-run"]].concat()).succeeded();
+    assert!(text.starts_with("a backfill of n would create 3: 3 new, 0 missed, 0 exist, 0 unknown\n"), "{text}");
+    assert!(text.contains("2026-11-01T03:00:00+01:00\t2026-11-01T02:00:00Z\tnew\tyes"), "{text}");
+    let report = workspace.on_db(&[&range[..], &["--dry-run", "--limit", "2", "--json"]].concat()).json();
+    has_keys(
+        &report,
+        ["schedule", "dry_run", "pass", "creates", "new", "exists", "missed", "unknown", "more", "slots"],
+    );
+    assert_eq!((&report["creates"], &report["pass"], &report["dry_run"]), (&json!(2), &Value::Null, &json!(true)));
+    assert_eq!(report["slots"][2]["creates"], false);
+    assert_eq!(workspace.on_db(&["schedules", "show", "n", "--json"]).json()["backfill"], Value::Null);
+
+    let begun = workspace.on_db(&[&range[..], &["--max-pending", "9", "--json"]].concat()).json();
+    assert_eq!((&begun["pass"], &begun["creates"]), (&json!(1), &json!(3)));
+    workspace.on_db(&range).failed(1, &["backfill 1", "under way"]);
+    let daemon = Daemon::start(&workspace, &[]);
+    let shown = daemon.until(&["schedules", "show", "n"], |report| report["backfill"]["state"] == "over");
+    let backfill = &shown["backfill"];
+    assert_eq!(
+        (&backfill["created"], &backfill["live"], &shown["schedule"]["runs"]),
+        (&json!(3), &json!(3), &json!(0))
+    );
+    let slots: Vec<&str> =
+        shown["pending"].as_array().unwrap().iter().map(|task| task["slot"].as_str().unwrap()).collect();
+    assert_eq!(slots, ["2026-11-03T02:00:00Z", "2026-11-02T02:00:00Z", "2026-11-01T02:00:00Z"]);
+    let text = daemon.run(&["schedules", "show", "n"]).succeeded();
+    assert!(text.contains("backfill    1 of 2026-11-01T00:00:00Z"), "{text}");
+    assert!(text.contains("\twaiting\t2026-11-03T02:00:00Z\t0\t1\n"), "{text}");
+    daemon.run(&["schedules", "backfill", "n", "--stop"]).succeeded();
+    daemon.run(&["schedules", "backfill", "n"]).failed(2, &["--from"]);
+    daemon.run(&["schedules", "backfill", "n", "--from", "yesterday"]).failed(2, &["from", "instant"]);
+    let ahead = ["schedules", "backfill", "n", "--from", "2090-01-01T00:00:00Z", "--to", "2090-02-01T00:00:00Z"];
+    daemon.run(&ahead).failed(1, &["no slot"]);
+    daemon.stop();
 }
 
 /// Rules that cannot be are refused by the name of what is wrong, and nothing is stored.

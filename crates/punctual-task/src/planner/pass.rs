@@ -326,12 +326,12 @@ impl<'a> Pass<'a> {
             (stop, Ok(Some(cursor))) => {
                 position.cursor = Some(cursor);
                 let due = cursor.at <= self.walk.now;
-                change.cancel_live =
-                    stop == Some(Stop::Blocked) && self.snapshot.spec.overlap == Overlap::Cancel && self.live > 0;
-                // Under `cancel` with nothing live before, this pass's own grants fill the capacity: the next pass
-                // cancels them.
-                let blocked =
-                    stop == Some(Stop::Blocked) && (self.snapshot.spec.overlap != Overlap::Cancel || self.live > 0);
+                // Under `cancel` what this pass creates is live for the slot that found no room: the next pass cancels it with
+                // the others, as it would if each slot had been decided alone.
+                let full = stop == Some(Stop::Blocked);
+                let cancels = self.snapshot.spec.overlap == Overlap::Cancel;
+                change.cancel_live = full && cancels && self.live > 0 && self.grants.is_empty();
+                let blocked = full && (!cancels || change.cancel_live);
                 more = due && !blocked;
             }
         }

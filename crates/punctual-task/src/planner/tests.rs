@@ -3,6 +3,7 @@
 mod commands;
 mod passes;
 mod tails;
+mod zones;
 
 use super::*;
 use crate::id::ScheduleId;

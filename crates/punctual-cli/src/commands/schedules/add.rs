@@ -16,7 +16,8 @@ Examples:
   punctual schedules add payday --calendar '1 month on 31 overflow last at 09:00' --zone Europe/Rome Payroll/run
   punctual schedules add dump --cron '@daily' --timeout 2h Command/run '{\"program\": \"pg_dump app\", \"shell\": true}'
 
-Doing it again changes nothing. Another definition under the same name needs --replace.")]
+Doing it again changes nothing. Another definition under the same name needs --replace, and a name whose schedule was \
+cancelled --new-series.")]
 pub(crate) struct AddArgs {
     /// Its name.
     name: String,
@@ -53,6 +54,9 @@ pub(crate) struct AddArgs {
     /// Replace a schedule of this name.
     #[arg(long)]
     replace: bool,
+    /// Begin anew a schedule of this name that was cancelled; run numbers start again.
+    #[arg(long)]
+    new_series: bool,
 }
 
 pub(super) async fn run(args: AddArgs, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
@@ -72,6 +76,7 @@ pub(super) async fn run(args: AddArgs, target: TargetFlags, output: &mut Output)
         max_pending: args.max_pending,
         attempts: args.attempts,
         timeout: args.timeout,
+        new_series: args.new_series,
     };
     let act = target.ask(async |admin| admin.add_schedule(draft, replace).await).await.map_err(|failure| {
         if failure.code() == "already_exists" {

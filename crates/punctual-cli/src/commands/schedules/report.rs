@@ -22,9 +22,36 @@ pub(super) fn print(report: &ScheduleReport, output: &mut Output) -> Result<(), 
     field("runs", &format!("{} ({} live)", schedule.runs, schedule.live))?;
     let lost: Vec<String> = report.lost.iter().map(|lost| format!("{} {}", lost.count, lost.reason)).collect();
     field("lost", if lost.is_empty() { "none".to_owned() } else { lost.join(", ") }.as_str())?;
+    if let Some(zone) = &report.zone {
+        let here = if zone.tzdb == zone.here { String::new() } else { format!(" (this host has {})", zone.here) };
+        field("tzdb", &format!("{}{here}", zone.tzdb))?;
+        if let Some(left) = &zone.left {
+            field("", left)?;
+        }
+    }
+    if let Some(backfill) = &report.backfill {
+        let next = backfill.next.as_ref().map(|next| format!(", next {next}")).unwrap_or_default();
+        field(
+            "backfill",
+            &format!(
+                "{} of {} to {}: {}{next}; {} created, {} existed, {} live (at most {} at once)",
+                backfill.pass,
+                backfill.from,
+                backfill.to,
+                backfill.state,
+                backfill.created,
+                backfill.existed,
+                backfill.live,
+                backfill.max_pending
+            ),
+        )?;
+    }
+    let cursor = schedule.next.as_deref().unwrap_or("none");
+    field("cursor", cursor)?;
     for (at, slot) in report.next.iter().enumerate() {
         field(if at == 0 { "next" } else { "" }, &slot.local)?;
     }
+    pending(report, output)?;
     if report.losses.is_empty() {
         return Ok(());
     }
@@ -37,6 +64,25 @@ pub(super) fn print(report: &ScheduleReport, output: &mut Output) -> Result<(), 
             plain(loss.to.clone()),
             (loss.reason.clone(), Shade::Odd),
             plain(format!("{least}{}", loss.count)),
+        ]);
+    }
+    output.line("")?;
+    output.table(table)
+}
+
+fn pending(report: &ScheduleReport, output: &mut Output) -> Result<(), Failure> {
+    if report.pending.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["PENDING", "STATE", "SLOT", "ATTEMPTS", "BACKFILL"]);
+    for task in &report.pending {
+        let plain = |text: String| (text, Shade::Plain);
+        table.row([
+            plain(task.task.clone()),
+            (task.state.clone(), Shade::of_state(&task.state)),
+            plain(task.slot.clone().unwrap_or_default()),
+            plain(task.attempts.to_string()),
+            plain(if task.pass == 0 { String::new() } else { task.pass.to_string() }),
         ]);
     }
     output.line("")?;
