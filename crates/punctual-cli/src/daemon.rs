@@ -16,11 +16,12 @@ use crate::config::Settings;
 use crate::exit::Failure;
 use crate::output::Output;
 use crate::services::{CommandService, HttpService};
-use crate::target::is_postgres;
+use crate::target::{is_mysql, is_postgres};
 use crate::tls::ServerFiles;
 use notify::notify;
 use punctual::clock::SystemClock;
 use punctual::engine::Engine;
+use punctual::mysql::{MysqlConfig, MysqlStore};
 use punctual::postgres::{PostgresConfig, PostgresStore};
 use punctual::rpc::tls::ServerTls;
 use punctual::rpc::{Server, ServerConfig, ServerHandle, Stopped};
@@ -111,6 +112,13 @@ async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
         config.migrate = settings.store.migrate;
         config.lock_timeout = settings.store.wait;
         return Ok(Arc::new(PostgresStore::open(&settings.database, config).await?));
+    }
+    if is_mysql(&settings.database) {
+        let mut config = MysqlConfig::default();
+        config.migrate = settings.store.migrate;
+        // A server is waited for by the second, a file by the millisecond.
+        config.wait = settings.store.wait.max(Duration::from_secs(1));
+        return Ok(Arc::new(MysqlStore::open(&settings.database, config).await?));
     }
     Ok(Arc::new(SqliteStore::open(&settings.database, settings.store.clone()).await?))
 }

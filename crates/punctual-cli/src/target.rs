@@ -2,7 +2,7 @@
 
 mod database;
 
-pub(crate) use database::{is_postgres, must_be_there, shown};
+pub(crate) use database::{is_mysql, is_postgres, must_be_there, shown};
 
 use database::DatabaseHost;
 
@@ -26,7 +26,7 @@ pub(crate) struct TargetFlags {
     /// tcp://127.0.0.1:7400.
     #[arg(long, global = true, value_name = "ADDR", conflicts_with = "db")]
     pub(crate) addr: Option<String>,
-    /// A database instead of a daemon: a path, sqlite://PATH or postgres://USER@HOST/DATABASE. A daemon may run on it at the
+    /// A database instead of a daemon: a path, sqlite://PATH, postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE. A daemon may run on it at the
     /// same time.
     ///
     /// $PUNCTUAL_DB says the same.

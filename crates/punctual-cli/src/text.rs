@@ -39,3 +39,34 @@ pub(crate) fn shown(text: &str) -> String {
     }
     out
 }
+
+/// A database as output and logs may show it: of a URL everything but the password.
+pub(crate) fn without_password(database: &str) -> String {
+    let hidden = || {
+        let (scheme, rest) = database.split_once("://")?;
+        // A password may hold an @ itself, the host may not.
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (account, place) = rest.get(..end)?.rsplit_once('@')?;
+        let (user, _) = account.split_once(':')?;
+        Some(format!("{scheme}://{user}:***@{place}{}", rest.get(end..)?))
+    };
+    hidden().unwrap_or_else(|| database.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    /// No password is shown, and what has none is shown as it is.
+    #[test]
+    fn passwords_are_hidden() {
+        for (database, shown) in [
+            ("mysql://u:geheim@h:3306/d?require_ssl=true", "mysql://u:***@h:3306/d?require_ssl=true"),
+            ("postgres://u:ge@heim@h/d", "postgres://u:***@h/d"),
+            ("mysql://u@h/d", "mysql://u@h/d"),
+            ("punctual.db", "punctual.db"),
+        ] {
+            assert_eq!(without_password(database), shown);
+        }
+    }
+}

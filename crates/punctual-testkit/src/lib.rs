@@ -1,11 +1,13 @@
 //! What the tests of Punctual share: a virtual clock, counting instruments, faulty links, the store suite and the transport suite.
 
 pub mod clock;
+pub mod cut_proxy;
 pub mod faulty_store;
 pub mod one_by_one;
 pub mod store_model;
 pub mod store_suite;
 
 pub use clock::{CountingClock, SteppedClock, TokioClock, VirtualClock};
+pub use cut_proxy::{Cut, CutProxy};
 pub use faulty_store::{Fault, FaultyStore, Op};
 pub use one_by_one::OneByOne;

@@ -73,6 +73,7 @@
 //! - `engine` (default): durable tasks and schedules.
 //! - `sqlite` (default): the embedded store.
 //! - `postgres`: the store in a PostgreSQL database, for many hosts.
+//! - `mysql`: the store on MariaDB and MySQL, for many hosts.
 //! - `tls`: `tls://` addresses.
 //!
 //! Without default features this crate is the RPC runtime alone, and compiles no SQL.
@@ -233,6 +234,12 @@ pub mod schedule {
 #[cfg(feature = "postgres")]
 pub mod postgres {
     pub use punctual_store_postgres::*;
+}
+
+/// The store on MariaDB and MySQL.
+#[cfg(feature = "mysql")]
+pub mod mysql {
+    pub use punctual_store_mysql::*;
 }
 
 /// The embedded store.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 ///
 /// `sqlite://relative/path.db`, `sqlite:///absolute/path.db`, `sqlite::memory:` or a plain path is a database of the
 /// `sqlite` feature, created where there is none; `postgres://user:password@host/database?schema=punctual` is a database of
-/// the `postgres` feature, in which the schema is created; `memory:` keeps everything in this process and forgets it with it.
+/// the `postgres` feature, in which the schema is created; `mysql://user:password@host/database`, or the same with `mariadb://`, is
+/// one of the `mysql` feature, which must be there; `memory:` keeps everything in this process and forgets it with it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -44,12 +45,10 @@ pub async fn open_store(url: &str) -> Result<Arc<dyn Store>, StoreError> {
         }
         Some("sqlite") | None => open_sqlite(url).await,
         Some("postgres" | "postgresql") => open_postgres(url).await,
-        Some(other @ ("mysql" | "mariadb")) => Err(StoreError::refused(format!(
-            "{other} is not among the stores of this version: write sqlite://path/to/file.db or postgres://host/database"
-        ))),
+        Some("mysql" | "mariadb") => open_mysql(url).await,
         Some(other) => Err(StoreError::refused(format!(
-            "no store is called {other:?}: write sqlite://path/to/file.db, postgres://host/database, or memory: for one that \
-             is gone with the process"
+            "no store is called {other:?}: write sqlite://path/to/file.db, postgres://host/database, \
+             mysql://host/database, or memory: for one that is gone with the process"
         ))),
     }
 }
@@ -91,6 +90,22 @@ async fn open_postgres(_: &str) -> Result<Arc<dyn Store>, StoreError> {
     ))
 }
 
+#[cfg(feature = "mysql")]
+async fn open_mysql(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    let config = punctual_store_mysql::MysqlConfig::default();
+    Ok(Arc::new(punctual_store_mysql::MysqlStore::open(url, config).await?))
+}
+
+#[cfg(not(feature = "mysql"))]
+#[expect(clippy::unused_async, reason = "the same signature with and without the feature")]
+async fn open_mysql(_: &str) -> Result<Arc<dyn Store>, StoreError> {
+    // The address may hold a password, so it is not repeated.
+    Err(StoreError::refused(
+        "this build has no store on MariaDB and MySQL: switch on the feature `mysql` of `punctual`, or write \
+         sqlite://path/to/file.db",
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{open_store, scheme};
@@ -115,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn unknown_stores_are_refused() {
         for (url, expected) in [
-            ("mysql://host/db", "not among the stores of this version"),
+            ("mysql://u@127.0.0.1:1", "mysql"),
             ("redis://host", "no store is called \"redis\""),
             ("memory:name", "write memory:"),
         ] {

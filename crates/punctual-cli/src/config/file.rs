@@ -190,7 +190,7 @@ impl ConfigFile {
         let retention = retention(engine);
         let kept = |kept: Option<Duration>| Some(kept.map_or_else(|| "0".to_owned(), show_duration));
         ConfigFile {
-            database: Some(settings.database.clone()),
+            database: Some(crate::text::without_password(&settings.database)),
             listen: Some(settings.listen.clone()),
             allow_plaintext_off_loopback: Some(settings.allow_plaintext_off_loopback),
             shutdown_grace: text(settings.shutdown_grace),

@@ -2,7 +2,9 @@
 
 use crate::admin::{AdminService, Catalog, Commands};
 use crate::exit::{Exit, Failure};
+use crate::text::without_password;
 use punctual::engine::Engine;
+use punctual::mysql::{MysqlConfig, MysqlStore};
 use punctual::postgres::{self, PostgresConfig, PostgresStore};
 use punctual::rpc::{Server, ServerHandle};
 use punctual::sqlite::{Location, SqliteConfig, SqliteStore};
@@ -60,6 +62,11 @@ async fn open(location: &str) -> Result<Arc<dyn Store>, Failure> {
         config.migrate = false;
         return Ok(Arc::new(PostgresStore::open(location, config).await?));
     }
+    if is_mysql(location) {
+        let mut config = MysqlConfig::default();
+        config.migrate = false;
+        return Ok(Arc::new(MysqlStore::open(location, config).await?));
+    }
     let mut config = SqliteConfig::default();
     config.migrate = false;
     Ok(Arc::new(SqliteStore::open(location, config).await?))
@@ -70,10 +77,15 @@ pub(crate) fn is_postgres(location: &str) -> bool {
     ["postgres://", "postgresql://"].iter().any(|scheme| location.starts_with(scheme))
 }
 
+/// Whether a location is the address of a MariaDB or MySQL database.
+pub(crate) fn is_mysql(location: &str) -> bool {
+    ["mysql://", "mariadb://"].iter().any(|scheme| location.starts_with(scheme))
+}
+
 /// A location as it may be shown: without a password.
 pub(crate) fn shown(location: &str) -> String {
     if !is_postgres(location) {
-        return location.to_owned();
+        return without_password(location);
     }
     postgres::Location::parse(location).map_or_else(|_| "the PostgreSQL database".to_owned(), |place| place.to_string())
 }
@@ -83,7 +95,7 @@ pub(crate) fn shown(location: &str) -> String {
 /// # Errors
 /// Where the location means nothing, or no file is there.
 pub(crate) fn must_be_there(location: &str) -> Result<(), Failure> {
-    if is_postgres(location) {
+    if is_postgres(location) || is_mysql(location) {
         // No database comes into being by being opened: the server says whether it is there.
         return Ok(());
     }

@@ -1,8 +1,8 @@
-//! The tables of a database of either kind, as `migrate` sees them.
+//! The tables of a database of any kind, as `migrate` sees them.
 
 use crate::exit::Failure;
-use crate::target::is_postgres;
-use punctual::{postgres, sqlite};
+use crate::target::{is_mysql, is_postgres};
+use punctual::{mysql, postgres, sqlite};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
@@ -28,6 +28,11 @@ pub(super) fn scripts(location: Option<&str>) -> Vec<Script> {
             |one: &postgres::Migration| Script { version: one.version, name: one.name, up: one.up, down: one.down };
         return postgres::migrations().iter().map(script).collect();
     }
+    if location.is_some_and(is_mysql) {
+        let script =
+            |one: &mysql::Migration| Script { version: one.version, name: one.name, up: one.up, down: one.down };
+        return mysql::migrations().iter().map(script).collect();
+    }
     let script = |one: &sqlite::Migration| Script { version: one.version, name: one.name, up: one.up, down: one.down };
     sqlite::migrations().iter().map(script).collect()
 }
@@ -36,28 +41,34 @@ pub(super) fn scripts(location: Option<&str>) -> Vec<Script> {
 pub(super) enum Tables {
     Sqlite(sqlite::Migrator),
     Postgres { runtime: Runtime, migrator: Box<postgres::Migrator> },
+    Mysql { runtime: Runtime, migrator: Box<mysql::Migrator> },
 }
 
 impl Tables {
     /// Opens it, with or without tables.
     pub(super) fn open(location: &str) -> Result<Self, Failure> {
-        if !is_postgres(location) {
+        if !is_postgres(location) && !is_mysql(location) {
             return Ok(Tables::Sqlite(sqlite::Migrator::open(location, sqlite::SqliteConfig::default())?));
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::failed(format!("cannot start the runtime: {error}")))?;
+        if is_mysql(location) {
+            let migrator = runtime.block_on(mysql::Migrator::open(location, mysql::MysqlConfig::default()))?;
+            return Ok(Tables::Mysql { runtime, migrator: Box::new(migrator) });
+        }
         let config = postgres::PostgresConfig::default();
         let migrator = runtime.block_on(postgres::Migrator::open(location, &config))?;
         Ok(Tables::Postgres { runtime, migrator: Box::new(migrator) })
     }
 
     /// The version that they have.
-    pub(super) fn version(&self) -> Result<u32, Failure> {
+    pub(super) fn version(&mut self) -> Result<u32, Failure> {
         Ok(match self {
             Tables::Sqlite(migrator) => migrator.version()?,
             Tables::Postgres { runtime, migrator } => runtime.block_on(migrator.version())?,
+            Tables::Mysql { runtime, migrator } => runtime.block_on(migrator.version())?,
         })
     }
 
@@ -66,6 +77,7 @@ impl Tables {
         Ok(match self {
             Tables::Sqlite(migrator) => sqlite_steps(&migrator.up(None)?),
             Tables::Postgres { runtime, migrator } => postgres_steps(&runtime.block_on(migrator.up(None))?),
+            Tables::Mysql { runtime, migrator } => mysql_steps(&runtime.block_on(migrator.up(None))?),
         })
     }
 
@@ -74,6 +86,7 @@ impl Tables {
         Ok(match self {
             Tables::Sqlite(migrator) => sqlite_steps(&migrator.down(to)?),
             Tables::Postgres { runtime, migrator } => postgres_steps(&runtime.block_on(migrator.down(to))?),
+            Tables::Mysql { runtime, migrator } => mysql_steps(&runtime.block_on(migrator.down(to))?),
         })
     }
 }
@@ -83,5 +96,9 @@ fn sqlite_steps(migrations: &[&'static sqlite::Migration]) -> Vec<Step> {
 }
 
 fn postgres_steps(migrations: &[&'static postgres::Migration]) -> Vec<Step> {
+    migrations.iter().map(|one| Step { version: one.version, name: one.name }).collect()
+}
+
+fn mysql_steps(migrations: &[&'static mysql::Migration]) -> Vec<Step> {
     migrations.iter().map(|one| Step { version: one.version, name: one.name }).collect()
 }

@@ -1,0 +1,22 @@
+-- Takes the first tables away, with all that they hold.
+DROP TABLE IF EXISTS punctual_missed_sum;
+DROP TABLE IF EXISTS punctual_missed;
+DROP TABLE IF EXISTS punctual_position;
+DROP TABLE IF EXISTS punctual_definition;
+DROP TABLE IF EXISTS punctual_schedule;
+DROP TABLE IF EXISTS punctual_lease;
+DROP TABLE IF EXISTS punctual_worker;
+DROP TABLE IF EXISTS punctual_hold;
+DROP TABLE IF EXISTS punctual_unique_key;
+DROP TABLE IF EXISTS punctual_ended;
+DROP TABLE IF EXISTS punctual_attempt;
+DROP TABLE IF EXISTS punctual_cancel;
+DROP TABLE IF EXISTS punctual_claim;
+DROP TABLE IF EXISTS punctual_ready;
+DROP TABLE IF EXISTS punctual_task_body;
+DROP TABLE IF EXISTS punctual_task;
+DROP TABLE IF EXISTS punctual_lane;
+DROP TABLE IF EXISTS punctual_method;
+DROP TABLE IF EXISTS punctual_queue;
+DROP TABLE IF EXISTS punctual_sequence;
+DROP TABLE IF EXISTS punctual_meta;

@@ -1,0 +1,115 @@
+//! Many at once: deadlocks are run again, and nobody sees one.
+
+use crate::server::Database;
+use crate::stand::{any, open, success, task};
+use punctual_store_mysql::MysqlStore;
+use punctual_task::{KeyHold, NewTask, Store, TaskId, UniqueKey, WorkerInfo};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Sixteen producers on four stores write batches whose unique keys cross in both orders, while two workers drain: no caller
+/// sees a deadlock, every key has one task at a time, and every task ends once.
+#[tokio::test]
+async fn racing_producers_see_no_deadlock() {
+    const PRODUCERS: i64 = 16;
+    const ROUNDS: i64 = 12;
+    let database = Database::new();
+    let mut stores: Vec<Arc<MysqlStore>> = Vec::new();
+    for _ in 0..4 {
+        stores.push(Arc::new(open(&database).await));
+    }
+    let mut producers = Vec::new();
+    for producer in 0..PRODUCERS {
+        let store = Arc::clone(&stores[usize::try_from(producer % 4).unwrap()]);
+        producers.push(tokio::spawn(async move {
+            let mut written = Vec::new();
+            for round in 0..ROUNDS {
+                let mut ids = store.draw_ids(4).await.unwrap();
+                let mut batch: Vec<NewTask> = (0..4)
+                    .map(|at| {
+                        let hold = if at % 2 == 0 { KeyHold::Finished } else { KeyHold::Waiting };
+                        let key = UniqueKey { hold, ..UniqueKey::new(format!("key-{}", (round + at) % 5)) };
+                        NewTask { key: Some(key), ..task(ids.take().unwrap()) }
+                    })
+                    .collect();
+                if producer % 2 == 0 {
+                    batch.reverse();
+                }
+                for given in store.enqueue(batch).await.unwrap() {
+                    if given.inserted {
+                        written.push(given.id);
+                    }
+                }
+            }
+            written
+        }));
+    }
+    let mut drains = Vec::new();
+    for store in stores.iter().take(2) {
+        let store = Arc::clone(store);
+        drains.push(tokio::spawn(async move {
+            let info = WorkerInfo { name: "w".to_owned(), slots: 8 };
+            let worker = store.register(info, Duration::from_secs(600)).await.unwrap();
+            let mut ended = Vec::new();
+            for _ in 0..40 {
+                ended.extend(drain_once(&store, worker).await);
+            }
+            ended
+        }));
+    }
+    let mut written = BTreeSet::new();
+    for producer in producers {
+        for id in producer.await.unwrap() {
+            assert!(written.insert(id), "task {id} was written twice");
+        }
+    }
+    let mut ended = Vec::new();
+    for drain in drains {
+        ended.extend(drain.await.unwrap());
+    }
+    let worker =
+        stores[3].register(WorkerInfo { name: "last".to_owned(), slots: 8 }, Duration::from_secs(600)).await.unwrap();
+    loop {
+        let more = drain_once(&stores[3], worker).await;
+        if more.is_empty() {
+            break;
+        }
+        ended.extend(more);
+    }
+    let once: BTreeSet<TaskId> = ended.iter().copied().collect();
+    assert_eq!(once.len(), ended.len(), "a task ended twice");
+    assert_eq!(once, written);
+    assert_eq!(database.number("SELECT COUNT(*) FROM punctual_unique_key").await, 0);
+}
+
+async fn drain_once(store: &MysqlStore, worker: punctual_task::WorkerId) -> Vec<TaskId> {
+    let batch = store.claim(worker, any(7)).await.unwrap();
+    let now = store.now().await.unwrap();
+    let finishes: Vec<_> = batch.tasks.iter().map(|task| success(task.task, task.n, now)).collect();
+    store.finish(worker, finishes).await.unwrap();
+    batch.tasks.iter().map(|task| task.task).collect()
+}
+
+/// A transaction of another program that holds the rows makes callers wait and try again, not fail; a claim passes over what is locked.
+#[tokio::test]
+async fn locked_rows_are_passed_over() {
+    use mysql_async::prelude::Queryable;
+    let database = Database::new();
+    let store = open(&database).await;
+    let ids = crate::stand::enqueue(&store, 10).await;
+    let mut other = database.connection().await;
+    other.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION").await.unwrap();
+    let lock = format!(
+        "SELECT id FROM punctual_ready FORCE INDEX (punctual_ready_id) WHERE id IN ({}, {}, {}, {}) FOR UPDATE",
+        ids[0].0, ids[1].0, ids[2].0, ids[3].0
+    );
+    let locked: Vec<i64> = other.query(lock).await.unwrap();
+    assert_eq!(locked.len(), 4);
+    let worker = store.register(WorkerInfo { name: "w".to_owned(), slots: 8 }, Duration::from_secs(600)).await.unwrap();
+    let claimed: Vec<TaskId> = store.claim(worker, any(4)).await.unwrap().tasks.iter().map(|task| task.task).collect();
+    assert_eq!(claimed, ids[4..8]);
+    other.query_drop("ROLLBACK").await.unwrap();
+    let claimed: Vec<TaskId> = store.claim(worker, any(10)).await.unwrap().tasks.iter().map(|task| task.task).collect();
+    assert_eq!(claimed, [&ids[..4], &ids[8..]].concat());
+}
