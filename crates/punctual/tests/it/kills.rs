@@ -6,8 +6,8 @@
 //! parent kills one of the two with SIGKILL after a random number of lines, starts another in its place, and in the end lets
 //! an engine of its own finish what is left and compares the store with all lines.
 //!
-//! The database is a fresh SQLite file, and a fresh schema on the server that `PUNCTUAL_TEST_POSTGRES` names where this build
-//! has that store. `PUNCTUAL_KILLS_DB=URL` names an empty database of any kind instead, `PUNCTUAL_KILLS_ROUNDS` another
+//! The database is a fresh SQLite file, and with the feature `postgres` also a fresh schema on the server that
+//! `PUNCTUAL_TEST_POSTGRES` names. `PUNCTUAL_KILLS_DB=URL` names an empty database of any kind instead, `PUNCTUAL_KILLS_ROUNDS` another
 //! number of kills than 200.
 
 use punctual::engine::EngineConfig;
@@ -359,4 +359,14 @@ fn two_processes_killed_at_random_lose_and_double_nothing() {
     }
     let dir = TempDir::new().expect("a directory");
     run(&format!("sqlite://{}", dir.path().join("kills.db").display()));
+}
+
+/// The same on PostgreSQL, in a schema of its own.
+#[cfg(feature = "postgres")]
+#[test]
+fn two_processes_on_postgres_lose_and_double_nothing() {
+    let server = std::env::var("PUNCTUAL_TEST_POSTGRES").unwrap_or_default();
+    assert!(!server.is_empty(), "PUNCTUAL_TEST_POSTGRES is not set: run `cargo xtask test`");
+    let mark = if server.contains('?') { '&' } else { '?' };
+    run(&format!("{server}{mark}schema=kills_{}", std::process::id()));
 }
