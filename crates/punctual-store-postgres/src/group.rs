@@ -85,6 +85,12 @@ async fn run(shared: &Arc<Shared>) {
                     let _ = request.answer.send(Ok(part));
                 }
             }
+            // What the database cannot do now it cannot do for any of them.
+            Err(error) if error.is_retryable() => {
+                for request in group {
+                    let _ = request.answer.send(Err(error.clone()));
+                }
+            }
             // One of them may be what is wrong: each gets an answer of its own.
             Err(_) => {
                 for request in group {
