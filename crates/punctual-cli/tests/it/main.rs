@@ -11,6 +11,7 @@ mod demo;
 mod help;
 mod incompatible;
 mod migrate;
+mod postgres;
 mod queues;
 mod schedules;
 mod serve;
