@@ -154,7 +154,10 @@ async fn materialise(url: &str) {
 async fn tables(url: &str, schema: &str) -> Client {
     let client = connect(url).await;
     client
-        .batch_execute(&format!("CREATE SCHEMA {schema}; SET search_path TO {schema}; SET jit TO off"))
+        .batch_execute(&format!(
+            "CREATE SCHEMA {schema}; SET search_path TO {schema}; SET jit TO off; SET enable_seqscan TO off; \
+             SET enable_bitmapscan TO off; SET plan_cache_mode TO force_generic_plan"
+        ))
         .await
         .unwrap();
     for migration in migrations() {
@@ -235,10 +238,10 @@ async fn raw_slots(url: &str) -> f64 {
     let client = tables(url, "raw_slots").await;
     let statements = [
         "INSERT INTO task (id, lane, lvl, created, due, schedule, era, slot, pass, at, run, catch_up, version)
-            VALUES ($1, 1, 1, $2, $2, 1, 1, $2 * 2, 0, $2, $1, false, 1)",
+            VALUES ($1, 1, 1, $2, $2, 1, 1, $2::bigint * 2, 0, $2, $1, false, 1)",
         "INSERT INTO ready (id, due, lane, n, spent, losses, class) VALUES ($1, $2, 1, 0, 0, 0, 1)",
-        "INSERT INTO hold (gate, task, pass) VALUES (1, $1, 0 * $2::bigint::int)",
-        "UPDATE position SET rev = rev + 1, cursor_slot = $2 * 2, cursor_at = $2, runs = $1 WHERE id = 1",
+        "INSERT INTO hold (gate, task, pass) VALUES (1, $1, least(0, $2::bigint)::int)",
+        "UPDATE position SET rev = rev + 1, cursor_slot = $2::bigint * 2, cursor_at = $2, runs = $1 WHERE id = 1",
     ];
     let mut prepared = Vec::new();
     for sql in statements {
