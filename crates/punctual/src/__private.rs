@@ -4,7 +4,9 @@
 pub mod task;
 
 pub use punctual_proto::codec::Args;
-pub use punctual_proto::contract::{Backoff, DurablePolicy, MethodDescriptor, Reply, ServiceDescriptor};
+pub use punctual_proto::contract::{
+    Backoff, DurablePolicy, MethodDescriptor, Reply, ServiceDescriptor, StreamDescriptor,
+};
 pub use punctual_proto::schema::{EnumType, Field, Fields, Schema, StructType, Type, Variant};
 
 use bytes::Bytes;

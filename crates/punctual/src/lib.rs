@@ -141,7 +141,7 @@ pub use punctual_macros::message;
 ///
 /// From `pub trait Billing` come, beside the trait:
 /// - `BillingClient`, whose methods give call objects: each is the future of its call and takes options by value before it is
-///   awaited ([`Unary`], [`OneWay`]). It also implements `Billing` itself where every error type is `From<Status>`.
+///   awaited ([`Unary`], [`OneWay`], and [`ClientStream`], [`ServerStream`], [`Duplex`], [`OneWayStream`]). It also implements `Billing` itself where every error type is `From<Status>`.
 /// - `BillingServer`, which serves an implementation: give it to [`Server::builder`], and to an engine if methods are durable.
 /// - the module `billing` with one request structure a method (`billing::Charge { order, cents }`), and `billing::DESCRIPTOR`.
 ///
@@ -153,10 +153,17 @@ pub use punctual_macros::message;
 ///
 /// A method whose only argument is [`Bytes`] sends it as it is, without a codec; so does one that returns `Bytes`.
 ///
+/// # Streams
+/// An argument of type [`Streaming<T>`](Streaming) or `Streaming<T, E>` is a stream that the caller sends, beside the other
+/// arguments; there may be several. A method that returns `Result<Streaming<T>, E>` answers with a stream. Both sides send and
+/// receive at once, within windows of bytes: what a slow consumer makes either side hold is bounded. An error type of a
+/// stream's own is `From<Status>`, for the ends that the application does not choose; without one it is [`Status`].
+///
 /// # `#[rpc(..)]` on a method
 /// | key | means |
 /// |---|---|
 /// | `oneway` | no reply: the method returns nothing, and success is that the call was queued or sent |
+/// | `detached` | the handler runs to its end, also when its caller is gone; its result is then dropped |
 /// | `idempotent` | the call may be sent twice, so that a retry policy may apply |
 /// | `timeout = "2s"` | the call's own timeout where the caller gives none, and the budget of each attempt as a task |
 /// | `durable` | the request can be stored and run later: `engine.enqueue(billing::Charge { .. })` |
@@ -182,7 +189,10 @@ pub use punctual_macros::message;
 pub use punctual_macros::service;
 pub use punctual_proto::schema::Schema;
 pub use punctual_proto::status::{CallError, Code, Status};
-pub use punctual_rpc::{CallOptions, Channel, ChannelConfig, OneWay, Server, ServerConfig, ServerHandle, Unary};
+pub use punctual_rpc::{
+    CallOptions, Channel, ChannelConfig, ClientStream, Duplex, OneWay, OneWayStream, Server, ServerConfig,
+    ServerHandle, ServerStream, Streaming, Unary,
+};
 #[doc(hidden)]
 pub use serde;
 
@@ -199,7 +209,8 @@ pub mod rpc {
 /// Contracts as data: descriptors, schemas, and what a server tells of itself.
 pub mod contract {
     pub use punctual_proto::contract::{
-        Backoff, DurablePolicy, MethodDescriptor, ServiceDescriptor, Shape, check_unique_ids, method_id,
+        Backoff, DurablePolicy, MethodDescriptor, STREAM_ARGUMENTS_MAX, ServiceDescriptor, Shape, StreamDescriptor,
+        check_unique_ids, method_id,
     };
     pub use punctual_proto::describe::*;
     pub use punctual_proto::schema::{EnumType, Field, Fields, Schema, StructType, Type, Variant};

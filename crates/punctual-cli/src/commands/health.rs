@@ -3,11 +3,12 @@
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::target::connect;
-use crate::text::shown;
+use crate::text::{parse_duration, shown};
 use crate::tls::TlsFlags;
 use clap::Args;
-use punctual::rpc::HealthStatus;
+use punctual::rpc::{Channel, HealthStatus};
 use serde::Serialize;
+use std::time::Duration;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -15,6 +16,7 @@ Examples:
   punctual health tcp://127.0.0.1:7400
   punctual health unix:/run/billing.sock Billing
   until punctual health 127.0.0.1:7400 >/dev/null 2>&1; do sleep 1; done
+  punctual health 127.0.0.1:7400 --watch
 
 Exit code 0 means serving, 3 that there is no such service, 4 that it does not take calls or nobody answers.")]
 pub(crate) struct HealthArgs {
@@ -23,22 +25,75 @@ pub(crate) struct HealthArgs {
     server: String,
     /// Only this service; the whole server without it.
     service: Option<String>,
+    /// Print each change, up to an interrupt. A server that does not answer any more is `unreachable`.
+    #[arg(long)]
+    watch: bool,
+    /// With --watch: how long to wait before it is asked again.
+    #[arg(long, value_name = "DURATION", default_value = "1s", requires = "watch")]
+    every: String,
 }
 
 #[derive(Serialize)]
 struct Health<'a> {
     server: &'a str,
     service: Option<&'a str>,
-    status: HealthStatus,
+    status: Seen,
+}
+
+/// What was seen of a server's health.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum Seen {
+    /// What it says.
+    Says(HealthStatus),
+    /// It does not answer.
+    Unreachable(Unreachable),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Unreachable {
+    Unreachable,
+}
+
+/// The shortest wait between two questions: each is a call.
+const EVERY_MIN: Duration = Duration::from_millis(10);
+
+/// Prints the health, and then each change of it.
+async fn watch(channel: &Channel, args: &HealthArgs, output: &mut Output) -> Result<(), Failure> {
+    let every = parse_duration(&args.every).map_err(|error| Failure::usage(format!("--every: {error}")))?;
+    if every < EVERY_MIN {
+        return Err(Failure::usage(format!("--every {} is too often; give at least {EVERY_MIN:?}", args.every)));
+    }
+    let service = args.service.as_deref();
+    let mut last = None;
+    loop {
+        let seen = match channel.health(service.unwrap_or_default()).await {
+            Ok(status) => Seen::Says(status),
+            Err(_) => Seen::Unreachable(Unreachable::Unreachable),
+        };
+        if last.replace(seen) != Some(seen) {
+            match seen {
+                seen if output.is_json() => output.json(&Health { server: &args.server, service, status: seen })?,
+                Seen::Says(status) => output.line(status.to_string())?,
+                Seen::Unreachable(_) => output.line("unreachable")?,
+            }
+            output.flush()?;
+        }
+        tokio::time::sleep(every).await;
+    }
 }
 
 pub(crate) async fn run(args: HealthArgs, tls: &TlsFlags, output: &mut Output) -> Result<(), Failure> {
     let channel = connect(&args.server, tls).await?;
+    if args.watch {
+        return watch(&channel, &args, output).await;
+    }
     let status = channel.health(args.service.as_deref().unwrap_or_default()).await;
     channel.close().await;
     let status = status?;
     if output.is_json() {
-        output.json(&Health { server: &args.server, service: args.service.as_deref(), status })?;
+        output.json(&Health { server: &args.server, service: args.service.as_deref(), status: Seen::Says(status) })?;
     } else if status != HealthStatus::UnknownService {
         output.line(status.to_string())?;
     }

@@ -16,6 +16,7 @@ mod queues;
 mod schedules;
 mod serve;
 mod services;
+mod streams;
 mod support;
 mod tasks;
 mod tls;

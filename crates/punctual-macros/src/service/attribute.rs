@@ -10,7 +10,8 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Error, LitInt, LitStr};
 
 /// What `rpc` knows, as told to who writes something else.
-const KNOWN: &str = "`oneway`, `idempotent`, `timeout`, `durable`, `queue`, `attempts`, `backoff`, `priority`";
+const KNOWN: &str =
+    "`oneway`, `idempotent`, `detached`, `timeout`, `durable`, `queue`, `attempts`, `backoff`, `priority`";
 
 /// Attempts beyond this are a mistake: with the shortest useful waits they outlive every retention.
 const ATTEMPTS_MAX: u32 = 1_000;
@@ -24,6 +25,7 @@ const QUEUE_BYTES_MAX: usize = 200;
 pub(crate) struct Options {
     oneway: Option<Span>,
     idempotent: Option<Span>,
+    detached: Option<Span>,
     timeout: Option<(Span, Duration)>,
     durable: Option<Span>,
     queue: Option<(Span, String)>,
@@ -50,6 +52,7 @@ impl Options {
         match key.as_str() {
             "oneway" => set(&mut self.oneway, span, span, &key),
             "idempotent" => set(&mut self.idempotent, span, span, &key),
+            "detached" => set(&mut self.detached, span, span, &key),
             "durable" => set(&mut self.durable, span, span, &key),
             "timeout" => {
                 let timeout = text(meta, "\"2s\"")?;
@@ -89,10 +92,6 @@ impl Options {
                 })?;
                 set(&mut self.priority, (span, value), span, &key)
             }
-            "detached" => Err(meta.error(
-                "`detached` is not in this version: a handler is dropped when its call is cancelled; spawn a task for \
-                 what must run to its end",
-            )),
             "inline" => Err(meta.error(
                 "`inline` is not in this version: each call runs in a task of its own, which needs no attribute",
             )),
@@ -134,6 +133,29 @@ impl Options {
                 }
             }
         }
+    }
+
+    /// Refuses what does not go with streams; `argument` is where one stands, `returned` where a stream is the result.
+    pub(crate) fn refuse_with_streams(&self, argument: Option<Span>, returned: Option<Span>, errors: &mut Errors) {
+        let mut refuse = |span: Span, message: &str| errors.push(Error::new(span, message));
+        if let (Some(stream), Some(_)) = (argument.or(returned), self.durable) {
+            refuse(
+                stream,
+                "a durable method is stored with its arguments and its result, and a stream cannot be: use a `Vec`, or drop \
+                 `durable`",
+            );
+        }
+        if let (Some(_), Some(span)) = (argument.or(returned), self.idempotent) {
+            refuse(span, "`idempotent` allows a retry, and only a call without streams can be made twice: drop it");
+        }
+        if let (Some(_), Some(span)) = (returned, self.detached) {
+            refuse(span, "a handler whose stream nobody takes cannot run to its end: drop `detached`");
+        }
+    }
+
+    /// Whether the handler runs to its end.
+    pub(crate) fn detached(&self) -> bool {
+        self.detached.is_some()
     }
 
     /// Where `oneway` stands.

@@ -51,6 +51,10 @@ pub(crate) struct Method {
     pub(crate) call: Call,
     /// The contract's timeout.
     pub(crate) timeout: Option<Duration>,
+    /// The stream that it returns, if it does.
+    pub(crate) returned: Option<Streamed>,
+    /// Whether its handler runs to its end.
+    pub(crate) detached: bool,
 }
 
 /// One argument.
@@ -61,6 +65,16 @@ pub(crate) struct Argument {
     pub(crate) attributes: Vec<Attribute>,
     /// Its type.
     pub(crate) ty: Type,
+    /// What is streamed, where it is a stream and so no field of the request.
+    pub(crate) stream: Option<Streamed>,
+}
+
+/// What a `Streaming<T, E>` names.
+pub(crate) struct Streamed {
+    /// The items.
+    pub(crate) item: Type,
+    /// What it may fail with; the status where it names nothing.
+    pub(crate) err: Option<Type>,
 }
 
 /// How a method is called.
@@ -109,6 +123,16 @@ impl Method {
             Call::Unary { durable, .. } => durable.as_ref(),
             Call::OneWay => None,
         }
+    }
+
+    /// The arguments that are fields of the request.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &Argument> {
+        self.arguments.iter().filter(|argument| argument.stream.is_none())
+    }
+
+    /// The arguments that are streams.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = (&Ident, &Streamed)> {
+        self.arguments.iter().filter_map(|argument| Some((&argument.ident, argument.stream.as_ref()?)))
     }
 
     /// The attributes that decide whether the method exists.

@@ -152,7 +152,12 @@ fn parse_method(method: &TraitItemFn, service: &str, before: &[Method], errors: 
     }
     let options = Options::parse(&method.attrs, errors);
     let signature = signature::parse(&method.sig, options.oneway(), errors)?;
+    let argument = signature.arguments.iter().find(|argument| argument.stream.is_some());
+    let argument = argument.map(|argument| argument.ident.span());
+    let returned = signature.returned.as_ref().map(|_| method.sig.ident.span());
+    options.refuse_with_streams(argument, returned, errors);
     let timeout = options.timeout();
+    let detached = options.detached();
     let call = match signature.reply {
         None => Call::OneWay,
         Some(reply) => {
@@ -169,6 +174,8 @@ fn parse_method(method: &TraitItemFn, service: &str, before: &[Method], errors: 
         arguments: signature.arguments,
         call,
         timeout,
+        returned: signature.returned,
+        detached,
     })
 }
 

@@ -1,14 +1,13 @@
 //! What a method's signature may be: `async fn name(&self, arg: Owned, ..) -> Result<T, E>`.
 
-use super::model::Argument;
+use super::model::{Argument, Streamed};
 use crate::errors::Errors;
 use proc_macro2::Span;
-use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{
-    Attribute, Error, FnArg, Pat, PatType, PathSegment, Receiver, ReceiverKind, ReturnType, Safety, Signature, Type,
-    TypeImplTrait, TypeParamBound, TypePath, TypeReference,
+    Attribute, Error, FnArg, GenericArgument, Pat, PatType, PathArguments, PathSegment, Receiver, ReceiverKind,
+    ReturnType, Safety, Signature, Type, TypeImplTrait, TypeParamBound, TypePath, TypeReference,
 };
 
 /// A signature that passed, or would but for mistakes already noted.
@@ -17,6 +16,8 @@ pub(super) struct Parsed {
     pub(super) arguments: Vec<Argument>,
     /// The `Result`; `None` for a one-way method.
     pub(super) reply: Option<Type>,
+    /// The stream that it returns, if it does.
+    pub(super) returned: Option<Streamed>,
 }
 
 /// Reads a signature. `None` where a mistake leaves nothing to go on with.
@@ -33,8 +34,58 @@ pub(super) fn parse(signature: &Signature, oneway: Option<Span>, errors: &mut Er
         FnArg::Receiver(_) => None,
     });
     let arguments: Vec<Argument> = arguments.collect();
+    check_streams(&arguments, errors);
     let reply = parse_reply(signature, oneway, errors)?;
-    Some(Parsed { arguments, reply })
+    let returned = reply.as_ref().and_then(|reply| success(reply)).and_then(streamed);
+    Some(Parsed { arguments, reply, returned })
+}
+
+/// The most streams of a method: more are a stream of a type that says which it is.
+const STREAMS_MAX: usize = 16;
+
+fn check_streams(arguments: &[Argument], errors: &mut Errors) {
+    let streams = arguments.iter().filter(|argument| argument.stream.is_some());
+    for (at, argument) in streams.enumerate() {
+        if at >= STREAMS_MAX {
+            errors.at(&argument.ident, format!("a method takes at most {STREAMS_MAX} streams: stream an enum instead"));
+        }
+        for attribute in argument.attributes.iter().filter(|attribute| !attribute.path().is_ident("doc")) {
+            errors.at(attribute, "a stream is no field of the request: it may carry a doc comment only");
+        }
+    }
+}
+
+/// What is streamed, where a type is `Streaming<T>` or `Streaming<T, E>`.
+fn streamed(ty: &Type) -> Option<Streamed> {
+    let last = match ty {
+        Type::Path(TypePath { path, .. }) => path.segments.last().filter(|last| last.ident == "Streaming")?,
+        Type::Group(group) => return streamed(&group.elem),
+        Type::Paren(paren) => return streamed(&paren.elem),
+        _ => return None,
+    };
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    let mut types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty.clone()),
+        _ => None,
+    });
+    let item = types.next()?;
+    let err = types.next();
+    types.next().is_none().then_some(Streamed { item, err })
+}
+
+/// The type of success, as far as a result says it.
+fn success(reply: &Type) -> Option<&Type> {
+    let last = match reply {
+        Type::Path(TypePath { path, .. }) => path.segments.last()?,
+        Type::Group(group) => return success(&group.elem),
+        Type::Paren(paren) => return success(&paren.elem),
+        _ => return None,
+    };
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
 }
 
 const NO_RECEIVER: &str = "a method of a contract begins with `&self`: one service value answers all calls";
@@ -83,7 +134,14 @@ fn check_receiver(receiver: &Receiver, errors: &mut Errors) {
 }
 
 fn parse_argument(argument: &PatType, errors: &mut Errors) -> Option<Argument> {
-    check_type(&argument.ty, Place::Argument, errors);
+    let stream = streamed(&argument.ty);
+    match &stream {
+        Some(Streamed { item, err }) => {
+            check_type(item, errors);
+            err.iter().for_each(|err| check_type(err, errors));
+        }
+        None => check_type(&argument.ty, errors),
+    }
     for attribute in &argument.attrs {
         let allowed = ["doc", "serde", "message"].iter().any(|name| attribute.path().is_ident(name));
         if !allowed {
@@ -104,7 +162,7 @@ fn parse_argument(argument: &PatType, errors: &mut Errors) -> Option<Argument> {
         errors.at(rest, "an argument is a plain name: it becomes a field of the request");
     }
     let attributes: Vec<Attribute> = argument.attrs.clone();
-    Some(Argument { ident: pattern.ident.clone(), attributes, ty: (*argument.ty).clone() })
+    Some(Argument { ident: pattern.ident.clone(), attributes, ty: (*argument.ty).clone(), stream })
 }
 
 fn parse_reply(signature: &Signature, oneway: Option<Span>, errors: &mut Errors) -> Option<Option<Type>> {
@@ -123,7 +181,7 @@ fn parse_reply(signature: &Signature, oneway: Option<Span>, errors: &mut Errors)
         }
         (ReturnType::Type(_, reply), None) => {
             if names_a_result(reply) {
-                check_type(reply, Place::Reply, errors);
+                check_reply(reply, errors);
             } else {
                 errors.at(
                     reply,
@@ -149,35 +207,37 @@ fn names_a_result(reply: &Type) -> bool {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Argument,
-    Reply,
+fn check_type(ty: &Type, errors: &mut Errors) {
+    TypeChecker { errors, result: false }.visit_type(ty);
 }
 
-fn check_type(ty: &Type, place: Place, errors: &mut Errors) {
-    let mut checker = TypeChecker { place, errors };
-    checker.visit_type(ty);
+/// In a result the type of success may be a stream.
+fn check_reply(ty: &Type, errors: &mut Errors) {
+    TypeChecker { errors, result: true }.visit_type(ty);
 }
 
 struct TypeChecker<'a> {
-    place: Place,
     errors: &'a mut Errors,
+    /// The next path is the method's result.
+    result: bool,
 }
 
 impl TypeChecker<'_> {
-    fn stream(&mut self, tokens: impl ToTokens) {
-        let message = match self.place {
-            Place::Argument => {
-                "streams are not in this version: take a `Vec` of what fits one message, or make the method \
-                 `#[rpc(oneway)]` and call it once for each item"
+    /// What the result's own path names: its success may be a stream, what is streamed may not.
+    fn result(&mut self, segment: &PathSegment) {
+        let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return };
+        for (at, argument) in arguments.args.iter().enumerate() {
+            match argument {
+                GenericArgument::Type(ty) => match streamed(ty).filter(|_| at == 0) {
+                    Some(Streamed { item, err }) => {
+                        self.visit_type(&item);
+                        err.iter().for_each(|err| self.visit_type(err));
+                    }
+                    None => self.visit_type(ty),
+                },
+                other => syn::visit::visit_generic_argument(self, other),
             }
-            Place::Reply => {
-                "streams are not in this version: return a `Vec` of one page, and take the place to go on from as an \
-                 argument"
-            }
-        };
-        self.errors.at(tokens, message);
+        }
     }
 }
 
@@ -199,7 +259,8 @@ impl<'ast> Visit<'ast> for TypeChecker<'_> {
             _ => false,
         });
         if is_stream {
-            self.stream(opaque);
+            self.errors
+                .at(opaque, "name the stream's type: `Streaming<T>`, or `Streaming<T, E>` with an error of your own");
         } else {
             self.errors.at(opaque, "both sides must know the type: name a concrete one instead of `impl Trait`");
         }
@@ -218,8 +279,17 @@ impl<'ast> Visit<'ast> for TypeChecker<'_> {
     }
 
     fn visit_path_segment(&mut self, segment: &'ast PathSegment) {
+        if self.result && segment.ident.to_string().ends_with("Result") {
+            self.result = false;
+            self.result(segment);
+            return;
+        }
         if segment.ident == "Streaming" {
-            self.stream(segment);
+            self.errors.at(
+                segment,
+                "a stream is an argument by itself, or what a method's `Result` gives, as `Streaming<T>` or \
+                 `Streaming<T, E>`: it cannot be inside of another type",
+            );
             return;
         }
         if segment.ident == "Self" {

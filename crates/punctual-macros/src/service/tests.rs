@@ -62,6 +62,26 @@ fn expansion_of_a_contract() {
     insta::assert_snapshot!(text);
 }
 
+/// The same for methods with streams.
+#[test]
+fn expansion_of_streams() {
+    let text = expanded(
+        TokenStream::new(),
+        quote! {
+            pub trait Feed {
+                async fn upload(&self, name: String, parts: Streaming<Bytes>) -> Result<u64, Status>;
+                async fn prices(&self, since: u64) -> Result<Streaming<Price, FeedError>, FeedError>;
+                async fn chat(&self, lines: Streaming<Line>, marks: Streaming<u64>) -> Result<Streaming<Line>, Status>;
+                #[rpc(oneway)]
+                async fn log(&self, lines: Streaming<String>);
+                #[rpc(detached)]
+                async fn settle(&self) -> Result<(), Status>;
+            }
+        },
+    );
+    insta::assert_snapshot!(text);
+}
+
 /// A conditional method leaves the others at their places, whichever way the condition falls.
 #[test]
 fn conditional_methods_move_the_others() {
@@ -170,8 +190,17 @@ fn refusals_name_what_to_do() {
         (quote! { async fn f(&self, a: *const u8) -> Result<(), E>; }, "a pointer cannot cross"),
         (quote! { async fn f(&self, a: fn()) -> Result<(), E>; }, "a function cannot cross"),
         (quote! { async fn f(&self) -> Result<Self, E>; }, "`Self` is another type"),
-        (quote! { async fn f(&self, a: Streaming<u8>) -> Result<(), E>; }, "streams are not in this version"),
-        (quote! { async fn f(&self) -> Result<impl Stream<Item = u8>, E>; }, "streams are not in this version"),
+        (quote! { async fn f(&self, a: Vec<Streaming<u8>>) -> Result<(), E>; }, "inside of another type"),
+        (quote! { async fn f(&self, a: Streaming<Streaming<u8>>) -> Result<(), E>; }, "inside of another type"),
+        (quote! { async fn f(&self) -> Result<Option<Streaming<u8>>, E>; }, "inside of another type"),
+        (quote! { async fn f(&self) -> Result<(), Streaming<u8>>; }, "inside of another type"),
+        (quote! { async fn f(&self, a: Streaming<&str>) -> Result<(), E>; }, "a reference cannot cross"),
+        (quote! { async fn f(&self, #[serde(default)] a: Streaming<u8>) -> Result<(), E>; }, "no field of the request"),
+        (quote! { async fn f(&self) -> Result<impl Stream<Item = u8>, E>; }, "name the stream's type"),
+        (quote! { #[rpc(durable)] async fn f(&self, a: Streaming<u8>) -> Result<(), E>; }, "a stream cannot be"),
+        (quote! { #[rpc(durable)] async fn f(&self) -> Result<Streaming<u8>, E>; }, "a stream cannot be"),
+        (quote! { #[rpc(idempotent)] async fn f(&self, a: Streaming<u8>) -> Result<(), E>; }, "made twice"),
+        (quote! { #[rpc(detached)] async fn f(&self) -> Result<Streaming<u8>, E>; }, "nobody takes"),
         (quote! { async fn f(&self) -> Result<(), E> { Ok(()) } }, "no default bodies"),
         (quote! { async unsafe fn f(&self) -> Result<(), E>; }, "cannot be `unsafe`"),
         (quote! { type T; }, "methods only"),
@@ -195,7 +224,6 @@ fn refusals_name_what_to_do() {
         (quote! { #[rpc(timeout = 2)] async fn f(&self) -> Result<(), E>; }, "takes a text"),
         (quote! { #[rpc(timeout)] async fn f(&self) -> Result<(), E>; }, "takes a text"),
         (quote! { #[rpc(idempotent, idempotent)] async fn f(&self) -> Result<(), E>; }, "given twice"),
-        (quote! { #[rpc(detached)] async fn f(&self) -> Result<(), E>; }, "not in this version"),
         (quote! { #[rpc(inline)] async fn f(&self) -> Result<(), E>; }, "not in this version"),
         (quote! { #[rpc(blocking)] async fn f(&self) -> Result<(), E>; }, "not in this version"),
         (quote! { #[cfg_attr(x, rpc(oneway))] async fn f(&self) -> Result<(), E>; }, "behind `cfg_attr`"),

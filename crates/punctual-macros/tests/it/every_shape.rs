@@ -2,7 +2,7 @@
 
 #![deny(warnings, missing_docs, rust_2018_idioms, unused_qualifications)]
 
-use punctual::{Bytes, Status, message, service};
+use punctual::{Bytes, Status, Streaming, message, service};
 use std::collections::BTreeMap;
 
 /// A failure that the application names.
@@ -135,6 +135,71 @@ impl Every for All {
     async fn old(&self, _: u8, _: u8, _: u8, _: u8, _: u8, _: u8, _: u8, _: u8) -> Result<(), Failure> {
         Ok(())
     }
+}
+
+/// Streams in every place.
+#[service]
+pub(crate) trait Flowing {
+    /// An argument beside another.
+    async fn upload(&self, name: String, parts: Streaming<Bytes>) -> Result<u64, Failure>;
+    /// A result, with an error of its own.
+    #[rpc(timeout = "1h")]
+    async fn prices(&self, since: u64) -> Result<Streaming<Receipt, Failure>, Failure>;
+    /// Both, behind an alias, of types of another module.
+    async fn places(
+        &self,
+        /// A doc comment.
+        r#in: Streaming<inner::Place>,
+        pages: Streaming<Page<u8>>,
+    ) -> AppResult<Streaming<Receipt>>;
+    /// Without an answer.
+    #[rpc(oneway)]
+    async fn log(&self, lines: Streaming<String>);
+    /// To its end.
+    #[rpc(detached)]
+    async fn settle(&self) -> Result<(), Status>;
+}
+
+impl Flowing for All {
+    async fn upload(&self, name: String, parts: Streaming<Bytes>) -> Result<u64, Failure> {
+        Ok((name.len() + parts.collect().await?.len()) as u64)
+    }
+    async fn prices(&self, since: u64) -> Result<Streaming<Receipt, Failure>, Failure> {
+        Ok(Streaming::from_items([Receipt { id: since }]))
+    }
+    async fn places(&self, r#in: Streaming<inner::Place>, pages: Streaming<Page<u8>>) -> AppResult<Streaming<Receipt>> {
+        drop((r#in, pages));
+        Ok(Streaming::empty())
+    }
+    async fn log(&self, _: Streaming<String>) {}
+    async fn settle(&self) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+fn a_call_with_streams_is_a_future(client: &FlowingClient) -> impl Future + Send + Unpin + 'static + use<> {
+    client.places(Streaming::empty(), Streaming::empty())
+}
+
+fn with_streams_the_client_is_the_contract(client: FlowingClient) -> impl Flowing {
+    client
+}
+
+/// Streams are no fields of the request, and stand in the descriptor.
+#[test]
+fn streams_are_described() {
+    let request = flowing::Upload { name: "x".to_owned() };
+    drop((request, flowing::Places {}, flowing::Log {}, FlowingServer::new(All)));
+    let methods = flowing::DESCRIPTOR.methods;
+    let shapes: Vec<&str> = methods.iter().map(|method| method.shape.as_str()).collect();
+    assert_eq!(shapes, ["client-stream", "server-stream", "duplex", "oneway", "unary"]);
+    let streams: Vec<&str> = methods[2].streams.iter().map(|stream| stream.name).collect();
+    assert_eq!((streams, methods[4].detached), (vec!["in", "pages"], true));
+    let mut text = String::new();
+    methods[1].write_canonical(&mut text).unwrap();
+    let failure = "enum{Declined{reason:str},Call(status)}";
+    assert_eq!(text, format!("server-stream prices struct{{since:u64}} -> struct{{id:u64}} ! {failure} > {failure}"));
+    let _ = (a_call_with_streams_is_a_future, with_streams_the_client_is_the_contract);
 }
 
 impl Private for () {

@@ -4,8 +4,6 @@ use punctual::{Status, service};
 trait Keys {
     #[rpc(idempotant)]
     async fn misspelt(&self) -> Result<(), Status>;
-    #[rpc(detached)]
-    async fn later_1(&self) -> Result<(), Status>;
     #[rpc(inline)]
     async fn later_2(&self) -> Result<(), Status>;
     #[rpc(blocking)]

@@ -10,3 +10,4 @@ mod features;
 #[cfg(all(unix, feature = "sqlite"))]
 mod kills;
 mod shop;
+mod streams;

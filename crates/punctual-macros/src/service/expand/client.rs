@@ -65,20 +65,41 @@ fn inherent(service: &Service, method: &Method) -> TokenStream {
     let many = allow_many_arguments(method);
     let names: Vec<_> = method.arguments.iter().map(|argument| &argument.ident).collect();
     let types = method.arguments.iter().map(|argument| &argument.ty);
-    let (kind, start) = match call {
-        Call::Unary { reply, .. } => {
-            let (ok, err) = reply::sides(punctual, reply);
-            (quote! { Unary<#module::#request, #ok, #err> }, quote! { unary })
+    let fields = method.fields().map(|argument| &argument.ident);
+    let streams: Vec<_> = method.streams().map(|(ident, _)| ident).collect();
+    let taken = !streams.is_empty();
+    let (kind, start) = match (call, &method.returned) {
+        (Call::Unary { reply, .. }, Some(returned)) => {
+            let (_, err) = reply::sides(punctual, reply);
+            let (item, item_err) = (&returned.item, reply::stream_error(punctual, returned));
+            let kind = if taken {
+                quote! { Duplex }
+            } else {
+                quote! { ServerStream }
+            };
+            (quote! { #kind<#module::#request, #item, #item_err, #err> }, quote! { returned_stream })
         }
-        Call::OneWay => (quote! { OneWay<#module::#request> }, quote! { oneway }),
+        (Call::Unary { reply, .. }, None) => {
+            let (ok, err) = reply::sides(punctual, reply);
+            if taken {
+                (quote! { ClientStream<#module::#request, #ok, #err> }, quote! { client_stream })
+            } else {
+                (quote! { Unary<#module::#request, #ok, #err> }, quote! { unary })
+            }
+        }
+        (Call::OneWay, _) if taken => (quote! { OneWayStream<#module::#request> }, quote! { oneway_stream }),
+        (Call::OneWay, _) => (quote! { OneWay<#module::#request> }, quote! { oneway }),
     };
+    let streams = (taken || method.returned.is_some()).then(|| {
+        quote! { , #punctual::rpc::Streams::new() #(.with(#streams))* }
+    });
     quote! {
         #(#attributes)*
         #about
         #(#kept)*
         #many
         pub fn #ident(&self #(, #names: #types)*) -> #punctual::#kind {
-            self.channel.#start(&#module::DESCRIPTOR, #index, #module::#request { #(#names),* })
+            self.channel.#start(&#module::DESCRIPTOR, #index, #module::#request { #(#fields),* } #streams)
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The two sides of a method's `Result`.
 
+use crate::service::model::Streamed;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{GenericArgument, Path, PathArguments, Type};
@@ -12,6 +13,14 @@ pub(super) fn sides(punctual: &Path, reply: &Type) -> (TokenStream, TokenStream)
     }
     let reply = quote! { <#reply as #punctual::__private::Reply> };
     (quote! { #reply::Ok }, quote! { #reply::Err })
+}
+
+/// What a stream may fail with.
+pub(super) fn stream_error(punctual: &Path, stream: &Streamed) -> TokenStream {
+    match &stream.err {
+        Some(err) => quote! { #err },
+        None => quote! { #punctual::Status },
+    }
 }
 
 fn written_out(reply: &Type) -> Option<(&Type, &Type)> {

@@ -2,9 +2,10 @@
 
 use super::{docs_and_conditions, reply};
 use crate::service::duration;
-use crate::service::model::{Argument, Backoff, Call, Durable, Method, Service};
+use crate::service::model::{Argument, Backoff, Call, Durable, Method, Service, Streamed};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::visit_mut::VisitMut;
 use syn::{Path, PathSegment, Type, Visibility, parse_quote};
 
@@ -51,14 +52,14 @@ fn inner_visibility(visibility: &Visibility) -> Visibility {
 
 fn request(service: &Service, method: &Method, moved: &Moved, visibility: &Visibility) -> TokenStream {
     let Service { punctual, .. } = service;
-    let Method { request, arguments, full_name, docs, .. } = method;
+    let Method { request, full_name, docs, .. } = method;
     let conditions: Vec<_> = method.conditions().collect();
     let attributes = docs_and_conditions(method);
     let about = docs.is_empty().then(|| {
         let about = format!(" The arguments of `{full_name}`.");
         quote! { #[doc = #about] }
     });
-    let fields = arguments.iter().map(|Argument { ident, attributes, ty }| {
+    let fields = method.fields().map(|Argument { ident, attributes, ty, .. }| {
         let ty = moved.moved(ty);
         quote! { #(#attributes)* #visibility #ident: #ty }
     });
@@ -84,7 +85,8 @@ fn crate_argument(punctual: &Path) -> Option<TokenStream> {
 /// A method whose only argument is `Bytes` gives it away as it is. The name is only a hint: whether it is the `Bytes` that
 /// it seems to be is asked of the type itself.
 fn raw_bytes(punctual: &Path, method: &Method) -> Option<TokenStream> {
-    let [Argument { ident, ty, .. }] = method.arguments.as_slice() else { return None };
+    let mut fields = method.fields();
+    let (Some(Argument { ident, ty, .. }), None) = (fields.next(), fields.next()) else { return None };
     let Type::Path(path) = ty else { return None };
     let seems_bytes = path.path.segments.last().is_some_and(|last| last.ident == "Bytes");
     let request = &method.request;
@@ -110,6 +112,10 @@ fn descriptor(service: &Service, method: &Method, moved: &Moved) -> TokenStream 
         Call::OneWay => quote! { oneway(#full_name, <#request as #schema>::TYPE) },
         Call::Unary { reply, .. } => {
             let (ok, err) = reply::sides(punctual, &moved.moved(reply));
+            let ok = match &method.returned {
+                Some(returned) => moved.moved(&returned.item).to_token_stream(),
+                None => ok,
+            };
             let (ok, err) = (quote! { <#ok as #schema>::TYPE }, quote! { <#err as #schema>::TYPE });
             quote! { unary(#full_name, <#request as #schema>::TYPE, #ok, #err) }
         }
@@ -120,14 +126,36 @@ fn descriptor(service: &Service, method: &Method, moved: &Moved) -> TokenStream 
         let timeout = duration::tokens(timeout);
         quote! { .timeout(#timeout) }
     });
+    let streams: Vec<TokenStream> = method
+        .streams()
+        .map(|(ident, stream)| {
+            let name = ident.unraw().to_string();
+            let (item, err) = (moved.moved(&stream.item), stream_error(punctual, stream, moved));
+            quote! {
+                #punctual::__private::StreamDescriptor::new(#name, <#item as #schema>::TYPE, <#err as #schema>::TYPE)
+            }
+        })
+        .collect();
+    let streams = (!streams.is_empty()).then(|| quote! { .streams(&[#(#streams),*]) });
+    let returned = method.returned.as_ref().map(|returned| {
+        let err = stream_error(punctual, returned, moved);
+        quote! { .returns_stream(<#err as #schema>::TYPE) }
+    });
+    let detached = method.detached.then(|| quote! { .detached() });
     let durable = method.durable().map(|durable| {
         let policy = durable_policy(punctual, durable);
         quote! { .durable(#policy) }
     });
     quote! {
         #(#conditions)*
-        #punctual::__private::MethodDescriptor::#head #docs #idempotent #timeout #durable
+        #punctual::__private::MethodDescriptor::#head #streams #returned #detached #docs #idempotent #timeout #durable
     }
+}
+
+/// What a stream may fail with, said from inside the module.
+fn stream_error(punctual: &Path, stream: &Streamed, moved: &Moved) -> TokenStream {
+    let err = stream.err.as_ref().map(|err| moved.moved(err));
+    reply::stream_error(punctual, &Streamed { item: stream.item.clone(), err })
 }
 
 fn durable_policy(punctual: &Path, durable: &Durable) -> TokenStream {

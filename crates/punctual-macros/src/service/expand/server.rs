@@ -1,9 +1,9 @@
 //! The server wrapper: from a method's number to the implementation.
 
 use super::allow_deprecated;
-use crate::service::model::{Call, Method, Service};
+use crate::service::model::{Argument, Call, Method, Service};
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{format_ident, quote};
 
 /// The wrapper and its `Service`.
 pub(super) fn expand(service: &Service) -> TokenStream {
@@ -65,20 +65,45 @@ fn arm(service: &Service, method: &Method) -> TokenStream {
     } else {
         quote! { index if index == #index }
     };
-    let names = arguments.iter().map(|argument| &argument.ident);
-    let args = if arguments.is_empty() {
+    // A stream is taken from the call, everything else from its request.
+    let mut streams = Vec::new();
+    let mut passed = Vec::new();
+    for Argument { ident, stream, .. } in arguments {
+        if stream.is_some() {
+            // Not by its own name, which may be one of those used here.
+            let stream = format_ident!("stream_{}", streams.len());
+            passed.push(quote! { #stream });
+            streams.push(stream);
+        } else {
+            passed.push(quote! { args.#ident });
+        }
+    }
+    let args = if method.fields().next().is_none() {
         quote! { _args }
     } else {
         quote! { args }
     };
-    let start = match call {
-        Call::Unary { .. } => quote! { unary },
-        Call::OneWay => quote! { oneway },
+    let start = match (call, &method.returned) {
+        (Call::Unary { .. }, Some(_)) => quote! { returned_stream },
+        (Call::Unary { .. }, None) => quote! { unary },
+        (Call::OneWay, _) => quote! { oneway },
+    };
+    let handler = quote! {
+        call.#start(move |#args: #module::#request| async move {
+            <T as #contract>::#ident(&inner #(, #passed)*).await
+        })
+    };
+    let arm = if streams.is_empty() {
+        quote! { #handler, }
+    } else {
+        quote! { {
+            let mut call = call;
+            #(let #streams = call.take_stream();)*
+            #handler
+        } }
     };
     quote! {
         #(#conditions)*
-        #pattern => call.#start(move |#args: #module::#request| async move {
-            <T as #contract>::#ident(&inner #(, args.#names)*).await
-        }),
+        #pattern => #arm
     }
 }
