@@ -1,7 +1,6 @@
 //! Attempts: what a worker reports, checked against what it holds.
 
 use crate::answers::cell;
-use crate::codes::Code;
 use crate::connection::Session;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
@@ -12,6 +11,7 @@ use bytes::Bytes;
 use mysql_async::Row;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
+use punctual_task::rows::Code;
 use punctual_task::{AttemptRecord, Finish, Finished, Next, Outcome, StoreError, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 

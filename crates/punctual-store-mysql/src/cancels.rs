@@ -2,14 +2,14 @@
 
 use crate::answers::cell;
 use crate::attempts::numbers;
-use crate::codes::Code;
 use crate::connection::Session;
 use crate::ends::{Ending, Ends};
 use crate::errors::{Done, Fault};
-use crate::packed::{FLAG_KEY, unpack_held};
 use crate::ready::Ready;
 use crate::script::{Script, Value};
 use bytes::Bytes;
+use punctual_task::rows::Code;
+use punctual_task::rows::{FLAG_KEY, unpack_held};
 use punctual_task::{AttemptRecord, CancelOutcome, StoreError, TaskId, TaskState};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,12 +1,13 @@
 //! The end of an attempt: its record, and whether its task ends with it or waits again. An end takes with it the task's
 //! place under its schedule's capacity and its unique key, and tells retention and the next sweep.
 
-use crate::codes::Code;
 use crate::keys;
-use crate::packed::{ENDED_TASKS_MAX, End, FLAG_KEY, Held, pack_ends};
+use crate::packed::ENDED_TASKS_MAX;
 use crate::ready::Ready;
 use crate::script::{Script, Value};
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
+use punctual_task::rows::{End, FLAG_KEY, Held, pack_ends};
 use punctual_task::{AttemptRecord, TaskState};
 use std::collections::BTreeMap;
 

@@ -2,6 +2,7 @@
 //! what to do.
 
 use mysql_async::{DriverError, Error};
+use punctual_task::rows::Damage;
 use punctual_task::{StoreError, StoreErrorKind};
 use std::fmt;
 
@@ -46,6 +47,12 @@ const ENDED: [u16; 5] = [1053, 1317, 1927, 3169, 4031];
 const FULL: [u16; 4] = [1021, 1114, 1030, 1041];
 const DENIED: [u16; 7] = [1044, 1045, 1142, 1143, 1227, 1370, 1698];
 const READ_ONLY: [u16; 3] = [1290, 1792, 1836];
+
+impl From<Damage> for Fault {
+    fn from(damage: Damage) -> Self {
+        Fault::corrupt(damage)
+    }
+}
 
 impl Fault {
     /// The database holds what this code never writes.

@@ -2,11 +2,12 @@
 
 use crate::answers::cell;
 use crate::errors::Done;
-use crate::packed::{CLAIM_TASKS_MAX, Held, pack_held, unpack_held};
+use crate::packed::CLAIM_TASKS_MAX;
 use crate::script::Script;
 use bytes::Bytes;
 use mysql_async::Row;
 use punctual_clock::Timestamp;
+use punctual_task::rows::{Held, pack_held, unpack_held};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Whoever changes what a worker holds has these rows locked.

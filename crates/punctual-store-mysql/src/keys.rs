@@ -1,12 +1,12 @@
 //! Unique keys: one live task a key and scope, enforced by the table's own key.
 
 use crate::answers::cell;
-use crate::codes::Code;
 use crate::connection::Session;
 use crate::errors::{Done, Fault};
 use crate::names::Lane;
 use crate::script::Script;
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
 use punctual_task::{KeyHold, KeyMode, KeyScope, UniqueKey};
 use serde::{Deserialize, Serialize};
 

@@ -13,7 +13,6 @@ mod answers;
 mod attempts;
 mod cancels;
 mod claims;
-mod codes;
 mod config;
 mod connection;
 mod counters;

@@ -7,17 +7,17 @@
 use crate::answers::cell;
 use crate::attempts;
 use crate::cancels::{CLAIMS, ended_states};
-use crate::codes::Code;
 use crate::connection::Session;
 use crate::errors::{Done, Fault};
 use crate::keys;
 use crate::names::{self, Lane};
-use crate::packed::{Held, unpack_held};
 use crate::script::{Script, Value};
 use crate::tasks::{self, TaskRow, calls};
 use bytes::Bytes;
 use mysql_async::Row;
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
+use punctual_task::rows::{Held, unpack_held};
 use punctual_task::{AttemptRecord, Page, TaskDetail, TaskFilter, TaskId, TaskState, TaskView};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,11 +5,11 @@ use crate::cancels::CLAIMS;
 use crate::connection::Session;
 use crate::errors::Done;
 use crate::names;
-use crate::packed::unpack_held;
 use crate::script::Script;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::QueueView;
+use punctual_task::rows::unpack_held;
 use std::collections::BTreeMap;
 
 const PAUSE: &str = "UPDATE punctual_queue SET paused = ? WHERE id = ?";

@@ -3,9 +3,9 @@
 use crate::answers::cell;
 use crate::ends::Again;
 use crate::errors::Done;
-use crate::packed::Held;
 use crate::script::{Script, Value};
 use mysql_async::Row;
+use punctual_task::rows::Held;
 
 /// What the class of a suspect is above its level.
 pub(crate) const SUSPECT: u8 = 4;

@@ -2,16 +2,16 @@
 
 use crate::answers::cell;
 use crate::cancels::{lock_running, lock_waiting};
-use crate::codes::Code;
 use crate::connection::Session;
 use crate::ends::LOCK_POSITIONS;
 use crate::errors::{Done, Fault};
 use crate::keys;
 use crate::names;
-use crate::packed::FLAG_KEY;
 use crate::ready::{Ready, class};
 use crate::script::{Script, Value};
 use crate::tasks::{self, TaskRow};
+use punctual_task::rows::Code;
+use punctual_task::rows::FLAG_KEY;
 use punctual_task::{RetryOutcome, ScheduleState, TaskId, TaskState};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -114,7 +114,7 @@ async fn requeue(
     let mut ends = Ends::new(moment.now);
     for (worker, rows) in by_worker {
         let mut holding = Holding::from_rows(&rows)?;
-        let lost: Vec<(Timestamp, crate::packed::Held)> = holding.tasks().map(|(at, held)| (at, *held)).collect();
+        let lost: Vec<(Timestamp, punctual_task::rows::Held)> = holding.tasks().map(|(at, held)| (at, *held)).collect();
         for (claimed, held) in lost {
             holding.take(held.task);
             let record = AttemptRecord::lost(held.n, WorkerId(worker), claimed, moment.now);

@@ -8,7 +8,6 @@ pub(crate) mod views;
 
 use crate::answers::cell;
 use crate::cancels::{cancel_all, lock_waiting};
-use crate::codes::Code;
 use crate::connection::Session;
 use crate::definitions::{self, Definition};
 use crate::ends::Ends;
@@ -20,6 +19,7 @@ use crate::script::{Script, Value};
 use mysql_async::Row;
 use punctual_clock::Timestamp;
 use punctual_task::planner::{Change, Snapshot, Walk};
+use punctual_task::rows::Code;
 use punctual_task::schedule::{BadZoneStamp, CompiledRule, Slot, SlotKey};
 use punctual_task::{Backfill, Overlap, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -259,7 +259,7 @@ impl Writing {
             let slots = i64::try_from(loss.count).unwrap_or(i64::MAX);
             let (from, to) = (loss.from.as_micros(), loss.to.as_micros());
             let era = i64::from(change.position.era);
-            self.losses.push([id.0, era, from, to, loss.reason.code(), slots, i64::from(loss.exact)]);
+            self.losses.push([id.0, era, from, to, loss.reason.code().into(), slots, i64::from(loss.exact)]);
         }
         self.create(session, &change.position, change.spec.as_deref().unwrap_or(spec), change, ids).await
     }

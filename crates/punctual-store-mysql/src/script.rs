@@ -33,6 +33,12 @@ impl From<u32> for Value<'_> {
     }
 }
 
+impl From<i16> for Value<'_> {
+    fn from(value: i16) -> Self {
+        Value::Int(i64::from(value))
+    }
+}
+
 impl From<u8> for Value<'_> {
     fn from(value: u8) -> Self {
         Value::Int(i64::from(value))

@@ -7,11 +7,11 @@ use crate::errors::{Done, Fault};
 use crate::ids;
 use crate::keys;
 use crate::names;
-use crate::packed::FLAG_KEY;
 use crate::script::{Script, Value};
 use bytes::Bytes;
 use mysql_async::Row;
 use punctual_clock::Timestamp;
+use punctual_task::rows::FLAG_KEY;
 use punctual_task::schedule::SlotKey;
 use punctual_task::{
     Due, Enqueued, KeyMode, KeyScope, NewTask, Occurrence, ScheduleId, StoreError, TaskId, TaskOptions, UniqueKey,

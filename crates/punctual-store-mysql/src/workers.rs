@@ -10,11 +10,11 @@ use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
 use crate::holdings::{self, Holding};
 use crate::ids;
-use crate::packed::HELD_BYTES;
 use crate::script::{Script, Value};
 use mysql_async::Row;
 use punctual_clock::Timestamp;
 use punctual_task::planner::UNREADABLE_WAIT;
+use punctual_task::rows::HELD_BYTES;
 use punctual_task::worker::DEAD_SHOWN;
 use punctual_task::{
     AttemptRecord, Renewal, StoreError, StoreErrorKind, TaskId, TaskState, WorkerId, WorkerInfo, WorkerView, check_name,

@@ -1,6 +1,5 @@
 //! Attempts: what a worker reports, checked against what it holds. One round trip to look, one to write and commit.
 
-use crate::codes::Code;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
 use crate::holdings::{self, Holding};
@@ -9,6 +8,7 @@ use crate::workers;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
+use punctual_task::rows::Code;
 use punctual_task::{AttemptRecord, Finish, Finished, Next, Outcome, StoreError, WorkerId};
 use std::collections::BTreeSet;
 use tokio_postgres::Row;
@@ -32,7 +32,7 @@ pub(crate) fn from_row(row: &Row) -> Done<AttemptRecord> {
         worker: row.try_get(1)?,
         started: Timestamp::from_micros(row.try_get(2)?),
         ended: Timestamp::from_micros(row.try_get(3)?),
-        outcome: Outcome::of(row.try_get(4)?)?,
+        outcome: Outcome::of(row.try_get::<_, i16>(4)?.into())?,
         out: Bytes::copy_from_slice(row.try_get(5)?),
     })
 }

@@ -3,16 +3,16 @@
 //! A task may move while it is looked for, from waiting to running and back. Each look locks where it finds the task; one that
 //! finds it nowhere has met it on its way, and looks again.
 
-use crate::codes::Code;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
 use crate::holdings::{self, unpack};
 use crate::keys::{self, Place};
 use crate::names::Lane;
-use crate::packed::Held;
 use crate::session::{Session, Step, step};
 use crate::tasks;
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
+use punctual_task::rows::Held;
 use punctual_task::{AttemptRecord, CancelOutcome, RetryOutcome, ScheduleState, StoreError, TaskId, TaskState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,7 +103,7 @@ pub(crate) async fn cancel_all(
         for row in rows {
             let task: i64 = row.try_get(0)?;
             match row.try_get::<_, Option<i16>>(1)? {
-                Some(code) => drop(outcomes.insert(task, CancelOutcome::Ended(TaskState::of(code)?))),
+                Some(code) => drop(outcomes.insert(task, CancelOutcome::Ended(TaskState::of(code.into())?))),
                 None => drop(moving.insert(task)),
             }
         }
@@ -189,7 +189,7 @@ async fn retry_one(session: &mut Session, id: i64) -> Done<RetryOutcome> {
             continue;
         }
         let state: Option<i16> = series.and_then(|rows| rows.first().map(|row| row.try_get(0))).transpose()?;
-        if state.map(ScheduleState::of).transpose()? == Some(ScheduleState::Cancelled) {
+        if state.map(|state| ScheduleState::of(state.into())).transpose()? == Some(ScheduleState::Cancelled) {
             return Ok(RetryOutcome::SeriesCancelled);
         }
         if let Some(key) = &task.key {

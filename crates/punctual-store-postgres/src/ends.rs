@@ -2,12 +2,13 @@
 //! place under its schedule's capacity and its unique key, and tells retention and the next sweep.
 
 use crate::claims::class;
-use crate::codes::Code;
 use crate::keys;
-use crate::packed::{ENDED_TASKS_MAX, End, FLAG_KEY, Held, pack_ends};
+use crate::packed::ENDED_TASKS_MAX;
 use crate::ready::{self, Waits};
 use crate::session::{Step, step};
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
+use punctual_task::rows::{End, FLAG_KEY, Held, pack_ends};
 use punctual_task::{AttemptRecord, TaskState};
 use std::collections::BTreeSet;
 

@@ -1,6 +1,7 @@
 //! What PostgreSQL says, as the store's kinds of failure: one clear line each that names the database and what to do.
 
 use crate::location::Location;
+use punctual_task::rows::Damage;
 use punctual_task::{StoreError, StoreErrorKind};
 use std::error::Error as _;
 use std::fmt;
@@ -33,6 +34,12 @@ impl From<tokio_postgres::Error> for Fault {
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
         Fault::Store(error)
+    }
+}
+
+impl From<Damage> for Fault {
+    fn from(damage: Damage) -> Self {
+        Fault::corrupt(damage)
     }
 }
 

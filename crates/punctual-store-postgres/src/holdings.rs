@@ -1,9 +1,10 @@
 //! What workers hold: the rows of `claim`, unpacked.
 
 use crate::errors::Done;
-use crate::packed::{CLAIM_TASKS_MAX, Held, pack_held, unpack_held};
+use crate::packed::CLAIM_TASKS_MAX;
 use crate::session::{Session, Step, step};
 use punctual_clock::Timestamp;
+use punctual_task::rows::{Held, pack_held, unpack_held};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio_postgres::Row;
 

@@ -2,10 +2,10 @@
 //!
 //! Keys are always locked in their own order, so that transactions that meet on several of them wait and do not deadlock.
 
-use crate::codes::Code;
 use crate::errors::{Done, Fault};
 use crate::names::Lane;
 use crate::session::{Session, Step, step};
+use punctual_task::rows::Code;
 use punctual_task::{KeyHold, KeyMode, KeyScope, UniqueKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -10,7 +10,6 @@
 mod attempts;
 mod cancels;
 mod claims;
-mod codes;
 mod config;
 mod connection;
 mod counters;

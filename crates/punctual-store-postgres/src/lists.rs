@@ -5,17 +5,17 @@
 //! attempts that ended them, the rest from the indexes of `task`.
 
 use crate::attempts;
-use crate::codes::Code;
 use crate::errors::{Done, Fault};
 use crate::holdings;
 use crate::keys;
 use crate::names::may_exist;
-use crate::packed::Held;
 use crate::session::{Session, Step, step};
 use crate::store::Shared;
 use crate::tasks;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
+use punctual_task::rows::Held;
 use punctual_task::schedule::SlotKey;
 use punctual_task::{
     AttemptRecord, Occurrence, Outcome, Page, ScheduleId, TaskDetail, TaskFilter, TaskId, TaskState, TaskView, WorkerId,
@@ -161,12 +161,12 @@ fn view(row: &Row, running: &BTreeMap<i64, Held>) -> Done<TaskView> {
     } else {
         let code: Option<i16> = row.try_get(17)?;
         let code = code.ok_or_else(|| Fault::corrupt(format!("task {} is in no state", TaskId(id))))?;
-        (TaskState::of(code)?, first_due, count(last))
+        (TaskState::of(code.into())?, first_due, count(last))
     };
     let error = match last {
         None => None,
         Some(n) => {
-            let outcome = Outcome::of(row.try_get(15)?)?;
+            let outcome = Outcome::of(row.try_get::<_, i16>(15)?.into())?;
             let out = Bytes::copy_from_slice(row.try_get(16)?);
             let record = AttemptRecord::lost(n.cast_unsigned(), WorkerId(0), first_due, first_due);
             AttemptRecord { outcome, out, ..record }.error()

@@ -3,10 +3,10 @@
 use crate::ends::{KIND_ENDED, KIND_FAILED};
 use crate::errors::Done;
 use crate::keys;
-use crate::packed::{End, pack_ends, unpack_ends};
 use crate::session::{Session, Step, step};
 use crate::workers;
 use punctual_clock::Timestamp;
+use punctual_task::rows::{End, pack_ends, unpack_ends};
 use punctual_task::{Pruned, Retention};
 use std::collections::BTreeMap;
 use std::time::Duration;

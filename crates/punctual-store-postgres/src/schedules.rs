@@ -8,7 +8,6 @@ pub(crate) mod sweeps;
 pub(crate) mod views;
 
 use crate::cancels::cancel_all;
-use crate::codes::Code;
 use crate::definitions::{self, Definition};
 use crate::errors::{Done, Fault};
 use crate::names::{Lane, may_exist};
@@ -16,6 +15,7 @@ use crate::session::{Session, Step, step};
 use crate::store::Shared;
 use punctual_clock::Timestamp;
 use punctual_task::planner::{Change, Snapshot, Walk};
+use punctual_task::rows::Code;
 use punctual_task::schedule::{BadZoneStamp, CompiledRule, Slot, SlotKey};
 use punctual_task::{Backfill, Overlap, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ pub(crate) fn position_from(row: &Row) -> Done<Position> {
     let backfill = row.try_get::<_, Option<&str>>(13)?.map(Backfill::from_row).transpose()?;
     Ok(Position {
         id: ScheduleId(row.try_get(0)?),
-        state: ScheduleState::of(row.try_get(1)?)?,
+        state: ScheduleState::of(row.try_get::<_, i16>(1)?.into())?,
         note: row.try_get(2)?,
         rev: row.try_get::<_, i64>(3)?.cast_unsigned(),
         era: row.try_get::<_, i32>(4)?.cast_unsigned(),

@@ -4,10 +4,10 @@ use crate::attempts::{ASKED, answered, asked_from};
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
 use crate::holdings::{self, Holding};
-use crate::packed::{HELD_BYTES, Held};
 use crate::session::{Session, Step, step};
 use punctual_clock::Timestamp;
 use punctual_task::decide::decide_loss;
+use punctual_task::rows::{HELD_BYTES, Held};
 use punctual_task::worker::DEAD_SHOWN;
 use punctual_task::{
     AttemptRecord, Renewal, Rescue, StoreError, StoreErrorKind, TaskId, TaskState, WorkerId, WorkerInfo, WorkerView,

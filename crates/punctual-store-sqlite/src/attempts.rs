@@ -1,6 +1,5 @@
 //! Attempts: what a worker reports, checked against what it holds.
 
-use crate::codes::Code;
 use crate::connection::Db;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
@@ -9,6 +8,7 @@ use crate::workers;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
+use punctual_task::rows::Code;
 use punctual_task::{AttemptRecord, Finish, Finished, Next, Outcome, StoreError, WorkerId};
 use rusqlite::{OptionalExtension, Row, params};
 use std::collections::BTreeSet;

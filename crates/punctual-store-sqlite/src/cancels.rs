@@ -1,15 +1,15 @@
 //! Cancels and redrives: what an operator does to single tasks.
 
-use crate::codes::Code;
 use crate::connection::Db;
 use crate::ends::{Again, Ending, Ends, wait};
 use crate::errors::{Done, Fault};
 use crate::holdings::Holdings;
 use crate::keys;
-use crate::packed::Held;
 use crate::session::Session;
 use crate::tasks;
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
+use punctual_task::rows::Held;
 use punctual_task::{AttemptRecord, CancelOutcome, RetryOutcome, ScheduleState, StoreError, TaskId, TaskState};
 use rusqlite::{OptionalExtension, params};
 
@@ -76,13 +76,13 @@ pub(crate) fn is_waiting(db: &Db, task: i64) -> Done<bool> {
 /// The state in which a task has ended.
 pub(crate) fn ended_state(db: &Db, task: i64) -> Done<Option<TaskState>> {
     let code: Option<i64> = db.sql(FINAL)?.query_row(params![task], |row| row.get(0)).optional()?;
-    code.map(TaskState::of).transpose()
+    Ok(code.map(TaskState::of).transpose()?)
 }
 
 /// The state of the schedule that a task is an occurrence of.
 fn series_state(db: &Db, schedule: i64) -> Done<Option<ScheduleState>> {
     let code: Option<i64> = db.sql(SERIES_STATE)?.query_row(params![schedule], |row| row.get(0)).optional()?;
-    code.map(ScheduleState::of).transpose()
+    Ok(code.map(ScheduleState::of).transpose()?)
 }
 
 /// Makes ended tasks wait again.

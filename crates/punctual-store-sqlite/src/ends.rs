@@ -2,13 +2,14 @@
 //! place under its schedule's capacity and its unique key, and tells retention and the next sweep.
 
 use crate::claims::class;
-use crate::codes::Code;
 use crate::connection::Db;
 use crate::errors::Done;
 use crate::keys;
-use crate::packed::{ENDED_TASKS_MAX, End, FLAG_KEY, Held, pack_ends};
+use crate::packed::ENDED_TASKS_MAX;
 use crate::tasks::ADD_READY;
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
+use punctual_task::rows::{End, FLAG_KEY, Held, pack_ends};
 use punctual_task::{AttemptRecord, TaskState};
 use rusqlite::{CachedStatement, params};
 use std::collections::BTreeSet;

@@ -1,6 +1,7 @@
 //! What SQLite says, as the store's kinds of failure: one clear line each that names the file and what to do.
 
 use crate::location::Location;
+use punctual_task::rows::Damage;
 use punctual_task::{StoreError, StoreErrorKind};
 use rusqlite::ErrorCode;
 use std::any::Any;
@@ -34,6 +35,12 @@ impl From<rusqlite::types::FromSqlError> for Fault {
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
         Fault::Store(error)
+    }
+}
+
+impl From<Damage> for Fault {
+    fn from(damage: Damage) -> Self {
+        Fault::corrupt(damage)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::connection::Db;
 use crate::errors::Done;
-use crate::packed::{CLAIM_TASKS_MAX, Held, pack_held, unpack_held};
+use crate::packed::CLAIM_TASKS_MAX;
 use punctual_clock::Timestamp;
+use punctual_task::rows::{Held, pack_held, unpack_held};
 use rusqlite::params;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,10 +1,10 @@
 //! Unique keys: one live task a key and scope, enforced by the table's own key.
 
-use crate::codes::Code;
 use crate::connection::Db;
 use crate::errors::{Done, Fault};
 use crate::names::{Lane, Names};
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
 use punctual_task::{KeyHold, KeyMode, KeyScope, NewTask, UniqueKey};
 use rusqlite::{OptionalExtension, params};
 use serde::{Deserialize, Serialize};

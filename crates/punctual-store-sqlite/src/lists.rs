@@ -10,9 +10,9 @@ use crate::connection::Db;
 use crate::definitions::Definitions;
 use crate::errors::Done;
 use crate::keys;
-use crate::packed::{Held, unpack_held};
 use crate::tasks::{self, TaskRow};
 use punctual_clock::Timestamp;
+use punctual_task::rows::{Held, unpack_held};
 use punctual_task::{AttemptRecord, Page, TaskDetail, TaskFilter, TaskId, TaskState, TaskView};
 use rusqlite::{OptionalExtension, ToSql, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +137,7 @@ impl Search<'_> {
             }
             (None, None) => self.scan(ALL, &[&self.before], |_| Ok(true)),
             (Some(state), None) => {
-                let state = crate::codes::Code::code(state);
+                let state = punctual_task::rows::Code::code(state);
                 self.merge(|lane, limit| self.column(ENDED, &[&state, &lane, &self.before, &limit]))
             }
             (Some(state), Some(schedule)) => {

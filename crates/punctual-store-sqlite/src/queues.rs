@@ -2,10 +2,10 @@
 
 use crate::connection::Db;
 use crate::errors::Done;
-use crate::packed::unpack_held;
 use crate::session::Session;
 use punctual_clock::Timestamp;
 use punctual_task::QueueView;
+use punctual_task::rows::unpack_held;
 use rusqlite::params;
 use std::collections::BTreeMap;
 

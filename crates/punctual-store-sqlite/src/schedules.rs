@@ -7,7 +7,6 @@ pub(crate) mod sweeps;
 pub(crate) mod views;
 
 use crate::cancels::{ADD_HOLD, cancel_one, is_waiting};
-use crate::codes::Code;
 use crate::connection::Db;
 use crate::definitions::{self, Definition, Definitions};
 use crate::ends::Ends;
@@ -16,6 +15,7 @@ use crate::session::Session;
 use crate::tasks::ADD_READY;
 use punctual_clock::Timestamp;
 use punctual_task::planner::{Change, Grant, Snapshot, Walk};
+use punctual_task::rows::Code;
 use punctual_task::schedule::{BadZoneStamp, CompiledRule, Slot, SlotKey};
 use punctual_task::{Backfill, Loss, Overlap, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
 use rusqlite::{OptionalExtension, Row, params};

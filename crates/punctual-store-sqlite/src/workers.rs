@@ -6,11 +6,11 @@ use crate::ends::{Again, Ending, Ends, wait};
 use crate::errors::{Done, Fault};
 use crate::holdings::Holding;
 use crate::leases::BootTime;
-use crate::packed::{HELD_BYTES, Held};
 use crate::session::Session;
 use crate::tasks::draw;
 use punctual_clock::Timestamp;
 use punctual_task::decide::decide_loss;
+use punctual_task::rows::{HELD_BYTES, Held};
 use punctual_task::worker::DEAD_SHOWN;
 use punctual_task::{
     AttemptRecord, Renewal, Rescue, StoreError, StoreErrorKind, TaskId, TaskState, WorkerId, WorkerInfo, WorkerView,

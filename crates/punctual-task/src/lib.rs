@@ -13,6 +13,7 @@ pub mod planner;
 pub mod policy;
 pub mod queue;
 pub mod retention;
+pub mod rows;
 pub mod schedule;
 pub mod series;
 pub mod store;

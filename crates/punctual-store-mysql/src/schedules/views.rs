@@ -2,7 +2,6 @@
 
 use super::{find, position_from};
 use crate::answers::cell;
-use crate::codes::Code;
 use crate::connection::Session;
 use crate::definitions::spec_from;
 use crate::errors::Done;
@@ -10,6 +9,7 @@ use crate::script::Script;
 use bytes::Bytes;
 use mysql_async::Row;
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
 use punctual_task::{Loss, LossReason, Page, ScheduleView, StoreError};
 use std::collections::BTreeMap;
 

@@ -1,12 +1,12 @@
 //! Schedules as an operator sees them.
 
 use super::{find, position_from};
-use crate::codes::Code;
 use crate::definitions::read_row;
 use crate::errors::Done;
 use crate::names::may_exist;
 use crate::session::{Session, step};
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
 use punctual_task::{Loss, LossReason, Page, ScheduleId, ScheduleView, StoreError};
 use std::collections::BTreeMap;
 use tokio_postgres::Row;
@@ -50,7 +50,7 @@ async fn views(session: &mut Session, rows: Vec<Row>) -> Done<Vec<ScheduleView>>
     let mut lost: BTreeMap<ScheduleId, Vec<(LossReason, u64)>> = BTreeMap::new();
     for row in session.rows(step!(SUMS, ids)).await? {
         let count: i64 = row.try_get(2)?;
-        let sum = (LossReason::of(row.try_get(1)?)?, count.cast_unsigned());
+        let sum = (LossReason::of(row.try_get::<_, i16>(1)?.into())?, count.cast_unsigned());
         lost.entry(ScheduleId(row.try_get(0)?)).or_default().push(sum);
     }
     let view = |row: &Row| {
@@ -75,7 +75,7 @@ pub(crate) async fn losses(session: &mut Session, name: &str, limit: u32) -> Don
         Ok(Loss {
             from: Timestamp::from_micros(row.try_get(0)?),
             to: Timestamp::from_micros(row.try_get(1)?),
-            reason: LossReason::of(row.try_get(2)?)?,
+            reason: LossReason::of(row.try_get::<_, i16>(2)?.into())?,
             count: count.cast_unsigned(),
             exact: row.try_get(4)?,
         })

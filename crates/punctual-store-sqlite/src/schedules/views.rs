@@ -1,11 +1,11 @@
 //! Schedules as an operator sees them.
 
 use super::{find, position_from};
-use crate::codes::Code;
 use crate::connection::Db;
 use crate::definitions::{read_row, spec_from};
 use crate::errors::Done;
 use punctual_clock::Timestamp;
+use punctual_task::rows::Code;
 use punctual_task::{Loss, LossReason, Page, ScheduleView, StoreError};
 use rusqlite::{Row, params};
 

@@ -1,25 +1,30 @@
 //! The small integers that stand for enums in rows, in one place: a number, once written, keeps its meaning for ever.
 
-use crate::errors::{Done, Fault};
-use punctual_task::{KeyScope, LossReason, Outcome, ScheduleState, TaskState};
+use crate::rows::Damage;
+use crate::{KeyScope, LossReason, Outcome, ScheduleState, TaskState};
 
 /// An enum with a number for each of its values.
-pub(crate) trait Code: Sized + Copy + PartialEq + 'static {
+pub trait Code: Sized + Copy + PartialEq + 'static {
     /// What a row that cannot be read is said to hold.
     const WHAT: &'static str;
     /// Every value with its number.
     const CODES: &'static [(Self, i16)];
 
+    /// The value's number.
     fn code(self) -> i16 {
         Self::CODES.iter().find(|(value, _)| *value == self).map_or(-1, |(_, code)| *code)
     }
 
-    fn of(code: i16) -> Done<Self> {
+    /// The value with this number.
+    ///
+    /// # Errors
+    /// Where there is none.
+    fn of(code: i64) -> Result<Self, Damage> {
         Self::CODES
             .iter()
-            .find(|(_, known)| *known == code)
+            .find(|(_, known)| i64::from(*known) == code)
             .map(|(value, _)| *value)
-            .ok_or_else(|| Fault::corrupt(format!("{code} is no {}", Self::WHAT)))
+            .ok_or_else(|| Damage(format!("{code} is no {}", Self::WHAT)))
     }
 }
 
@@ -89,7 +94,7 @@ mod tests {
         assert_eq!(T::CODES.len(), count, "{}", T::WHAT);
         for (value, code) in T::CODES {
             assert_eq!(value.code(), *code);
-            assert_eq!(T::of(*code).expect("a known code"), *value);
+            assert_eq!(T::of(i64::from(*code)).expect("a known code"), *value);
         }
         assert!(T::of(77).is_err());
     }
