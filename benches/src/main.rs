@@ -1,7 +1,7 @@
 //! Punctual beside its peers: the same work, in one run, alternating, with the noise of a column against itself.
 //!
-//! `cargo run --release -- rpc` runs everything; `--help` lists the options. Server and client of each column are this same
-//! program in two more processes, pinned to a core each.
+//! `cargo run --release -- rpc` compares calls, `-- stores` what the stores do; `--help` lists the options. Server and client of
+//! each column of `rpc` are this same program in two more processes, pinned to a core each.
 
 mod allocator;
 mod case;
@@ -12,6 +12,7 @@ mod load;
 mod plan;
 mod sample;
 mod server;
+mod stores;
 mod syscalls;
 mod table;
 mod trial;
@@ -32,6 +33,8 @@ struct Arguments {
 enum Command {
     /// Compare RPC calls over a Unix socket
     Rpc(plan::RpcPlan),
+    /// Compare what the stores do with plain SQL on the same tables
+    Stores(stores::StoresPlan),
     /// One column's server (started by `rpc`)
     #[command(hide = true)]
     Server(server::ServerArguments),
@@ -43,6 +46,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Rpc(plan) => plan.run(),
+        Command::Stores(plan) => plan.run(),
         Command::Server(arguments) => server::run(&arguments),
         Command::Client(arguments) => client::run(&arguments),
     }
