@@ -26,8 +26,8 @@ fn places_that_are_no_databases() {
         ran.failed(6, &["notes.txt", "not a SQLite database"]);
     });
     assert_eq!(std::fs::read_to_string(&text).unwrap(), "These are notes, and no database at all.\n");
-    workspace.run(&["tasks", "list", "--db", "postgres://host/db"]).failed(2, &["postgres", "sqlite://"]);
-    workspace.run(&["serve", "--db", "postgres://host/db"]).failed(1, &["postgres", "sqlite://"]);
+    workspace.run(&["tasks", "list", "--db", "redis://host/db"]).failed(2, &["redis", "sqlite://"]);
+    workspace.run(&["serve", "--db", "redis://host/db"]).failed(1, &["redis", "sqlite://"]);
     workspace.run(&["tasks", "list", "--db", "sqlite::memory:"]).failed(2, &["memory", "--db"]);
 }
 
