@@ -111,7 +111,8 @@ impl ScheduleSpec {
     pub const LATE_AFTER_DEFAULT: Duration = Duration::from_secs(5);
     /// The largest [`ScheduleSpec::max_pending`]: one window of one commit.
     pub const MAX_PENDING_MAX: u32 = 10_000;
-    /// The most missed slots that may be kept, by [`Missed::All`] or [`Resume::Last`]: a decision looks that far ahead.
+    /// The most missed slots that may be kept, by [`Missed::All`] or [`Resume::Last`](crate::series::Resume::Last): a decision
+    /// looks that far ahead.
     pub const CATCH_UP_MAX: u32 = 10_000;
     /// The largest [`ScheduleSpec::late_after`]: a slot that a day has passed over is late under any name.
     pub const LATE_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
