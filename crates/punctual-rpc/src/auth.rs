@@ -80,7 +80,8 @@ pub trait Authenticate: Debug + Send + Sync + 'static {
 
 /// The server's side: may they?
 pub trait Authorize: Debug + Send + Sync + 'static {
-    /// Decides a call before anything of its arguments is decoded. Runs in the connection's own task: it must not block.
+    /// Decides a call before anything of its arguments is decoded. Runs in the connection's own task: it must not block. A
+    /// panic refuses the call.
     ///
     /// # Errors
     /// The status that the call ends with, usually [`Status::permission_denied`].

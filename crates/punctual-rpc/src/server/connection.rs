@@ -123,9 +123,11 @@ impl Connection {
                 return;
             }
         };
-        if let Err(status) = self.may_call(method.descriptor, &metadata) {
-            place.refuse(&status);
-            return;
+        // A panic of whoever decides refuses that call alone: it is not let through, and the connection lives.
+        match catch_unwind(AssertUnwindSafe(|| self.may_call(method.descriptor, &metadata))) {
+            Ok(Ok(())) => {}
+            Ok(Err(status)) => return place.refuse(&status),
+            Err(_) => return self.shared.panicked(method.descriptor.full_name),
         }
         let inbound = Inbound::new(place, method.descriptor, codec, deadline, metadata, body);
         // A panic of the service's own dispatch, or of a decoder, ends that call alone.

@@ -3,6 +3,7 @@
 use crate::support::Site;
 use crate::support::authority::AUTHORITY;
 use crate::support::clock::tokio_clock;
+use crate::support::probe::panic_on_purpose;
 use crate::support::site::Kind;
 use punctual_clock::Clock;
 use punctual_context::{Identity, Metadata};
@@ -45,6 +46,9 @@ struct Guard;
 
 impl Authorize for Guard {
     fn authorize(&self, identity: Option<&Identity>, method: &MethodDescriptor, _: &Metadata) -> Result<(), Status> {
+        if method.full_name == "Probe/budget" {
+            panic_on_purpose();
+        }
         if method.full_name == "Probe/add" && !identity.is_some_and(|identity| identity.has_scope("add")) {
             return Err(Status::permission_denied("add is not for you"));
         }
@@ -115,6 +119,11 @@ async fn callers_are_known_and_held_to_their_scopes() {
     assert_eq!(bert.text("who").await.unwrap_err().status().unwrap().code(), Code::PermissionDenied);
     let denied = bert.add(1, 2).await.unwrap_err();
     assert_eq!(denied.status().unwrap().message(), "add is not for you");
+    // Whoever decides and panics lets nobody through, and harms no other call.
+    let error = anna.budget().await.unwrap_err();
+    assert_eq!(error.status().unwrap().code(), Code::Internal, "{error}");
+    assert_eq!((site.server.stats().panics, anna.channel.stats().connections), (1, 1));
+    assert_eq!(anna.add(3, 4).await, Ok(7));
     // The denied call's arguments were never decoded: not even ones that are none are complained of.
     let bad = bert.channel.call_json("Probe/add", "nonsense".into(), Default::default()).await.unwrap_err();
     assert_eq!(bad.status().unwrap().code(), Code::PermissionDenied);

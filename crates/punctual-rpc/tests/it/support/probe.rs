@@ -292,7 +292,7 @@ impl Service for Probe {
     }
 }
 
-fn panic_on_purpose() -> Status {
+pub(crate) fn panic_on_purpose() -> Status {
     panic!("a secret that no peer may see")
 }
 
