@@ -155,11 +155,14 @@ impl Reached {
 pub(crate) async fn connect(address: &str, tls: &TlsFlags) -> Result<Channel, Failure> {
     let address = written_out(address);
     let mut config = ChannelConfig::default();
-    config.tls = tls.client()?;
-    if address.starts_with("tls://") && config.tls.is_none() {
-        return Err(Failure::usage(format!(
-            "cannot connect to {address}: nobody is trusted for it yet; name the authority's certificate by --tls-ca"
-        )));
+    // Other addresses need no files, even if the environment names some for all commands.
+    if address.starts_with("tls://") {
+        config.tls = tls.client()?;
+        if config.tls.is_none() {
+            return Err(Failure::usage(format!(
+                "cannot connect to {address}: nobody is trusted for it yet; name the authority's certificate by --tls-ca"
+            )));
+        }
     }
     Channel::builder(&address).config(config).connect().await.map_err(|status| {
         // Before there is a connection, no state can be in the way but that of the two sides' builds.

@@ -51,6 +51,7 @@ fn certificates_are_checked_on_both_sides_and_read_again() {
     queues(&[]).failed(2, &["--tls-ca"]);
     trusting(&new_ca).failed(1, &["invalid peer certificate"]);
     trusting("nowhere.pem").failed(2, &["cannot read nowhere.pem"]);
+    daemon.run(&["queues", "list", "--tls-ca", "nowhere.pem"]).succeeded();
     queues(&["--tls-ca", &old_ca, "--tls-cert", &certificate]).failed(2, &["--tls-key"]);
 
     new.issue(&workspace, "127.0.0.1", ["server.pem", "server.key"]);
