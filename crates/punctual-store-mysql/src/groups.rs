@@ -42,6 +42,21 @@ impl Member {
     }
 }
 
+/// The duty to write groups until nobody waits. Ended otherwise, as by a panic, it tells those who wait, and the next caller
+/// leads: nobody waits for a leader who is gone.
+struct Leader<'a>(&'a Groups);
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let left = {
+            let mut state = self.0.state();
+            state.led = false;
+            std::mem::take(&mut state.waiting)
+        };
+        drop(left);
+    }
+}
+
 /// An answer to come, and whether the caller has to see to it that groups are written.
 pub(crate) struct Joined {
     pub(crate) answer: oneshot::Receiver<Result<Vec<Enqueued>, StoreError>>,
@@ -93,9 +108,12 @@ impl Groups {
 
     /// Writes group after group until nobody waits.
     pub(crate) async fn lead(&self, shared: &Arc<Shared>, lanes: &Lanes) {
+        let leader = Leader(self);
         loop {
             let members = self.next();
             if members.is_empty() {
+                // The lead was given up with the last look, and may be somebody else's by now.
+                std::mem::forget(leader);
                 return;
             }
             if members.len() == 1 {
@@ -157,6 +175,17 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use punctual_task::{Due, TaskId, TaskOptions};
+
+    /// Where the leader is lost, those who wait are told instead of left waiting, and the next caller leads.
+    #[test]
+    fn nobody_waits_for_a_lost_leader() {
+        let groups = Groups::default();
+        let mut first = groups.join(tasks(1), 30).expect("room");
+        assert!(first.leads);
+        drop(Leader(&groups));
+        assert_eq!(first.answer.try_recv().err(), Some(oneshot::error::TryRecvError::Closed));
+        assert!(groups.join(tasks(1), 30).expect("room").leads);
+    }
 
     fn tasks(count: i64) -> Vec<NewTask> {
         let task = |id| NewTask {

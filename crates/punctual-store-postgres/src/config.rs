@@ -14,7 +14,7 @@ pub struct PostgresConfig {
     pub connections: usize,
     /// How long a statement may run before the server ends it; 1 s to 10 minutes, 30 s by default.
     pub statement_timeout: Duration,
-    /// How long a statement waits for a lock, and an operation for a free connection, before it fails as
+    /// How long a statement waits for a lock, and an operation for a free connection or for room to wait, before it fails as
     /// [`Busy`](punctual_task::StoreErrorKind::Busy); 10 ms to 10 minutes, 10 s by default.
     pub lock_timeout: Duration,
     /// Whether tables are brought up to this build's version. Otherwise a database that needs it is refused, and one that

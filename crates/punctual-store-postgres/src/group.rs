@@ -6,6 +6,7 @@ use crate::store::Shared;
 use punctual_task::{Enqueued, NewTask, StoreError, StoreErrorKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
 /// How many enqueues may wait for a group; more wait for room here.
@@ -24,6 +25,7 @@ type Answer = Result<Vec<Enqueued>, StoreError>;
 pub(crate) struct Group {
     state: Mutex<State>,
     room: Semaphore,
+    wait: Duration,
 }
 
 #[derive(Default)]
@@ -37,16 +39,23 @@ struct Request {
     answer: oneshot::Sender<Answer>,
 }
 
-impl Default for Group {
-    fn default() -> Self {
-        Group { state: Mutex::default(), room: Semaphore::new(WAITING_MAX) }
+impl Group {
+    /// `wait` bounds the wait for room behind the enqueues that wait already.
+    pub(crate) fn new(wait: Duration) -> Self {
+        Group { state: Mutex::default(), room: Semaphore::new(WAITING_MAX), wait }
     }
 }
 
 /// Writes tasks in the group that leaves next.
 pub(crate) async fn enqueue_in_group(shared: &Arc<Shared>, tasks: Vec<NewTask>) -> Answer {
     let closed = || StoreError::new(StoreErrorKind::Unavailable, "the store was closed");
-    let _room = shared.group.room.acquire().await.map_err(|_| closed())?;
+    let room = tokio::time::timeout(shared.group.wait, shared.group.room.acquire()).await.map_err(|_| {
+        let text = format!(
+            "{WAITING_MAX} enqueues wait already, which is the limit; nothing was written, ask for less at once"
+        );
+        StoreError::new(StoreErrorKind::Busy, text)
+    })?;
+    let _room = room.map_err(|_| closed())?;
     let (answer, receiver) = oneshot::channel();
     let starts = {
         let mut state = shared.group.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,9 +144,15 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if !self.ended {
+        if self.ended {
+            return;
+        }
+        let left = {
             let mut state = self.shared.group.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.under_way = state.under_way.saturating_sub(1);
-        }
+            // With nobody left to write them, those who wait are told instead of left waiting.
+            if state.under_way == 0 { std::mem::take(&mut state.waiting) } else { VecDeque::new() }
+        };
+        drop(left);
     }
 }

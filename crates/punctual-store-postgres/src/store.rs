@@ -103,7 +103,7 @@ impl PostgresStore {
                 names: Names::default(),
                 definitions: Definitions::default(),
                 sequence: Sequence::default(),
-                group: Group::default(),
+                group: Group::new(config.lock_timeout),
             })
         };
         let lease = shared(1, lease_thread.handle().clone());
