@@ -99,13 +99,15 @@ impl Context {
         self.task.as_deref()
     }
 
-    /// Why the call or attempt was cancelled, or `None` while it was not.
+    /// Why the call or attempt was cancelled, or `None` where it was not. A clone that outlives the handler is told for
+    /// as long as the runtime remembers.
     #[must_use]
     pub fn cancel_reason(&self) -> Option<CancelReason> {
         self.host.cancel_reason(self.key)
     }
 
-    /// Resolves once the call or attempt is cancelled, with the reason; never if it ends by itself.
+    /// Resolves once the call or attempt is cancelled, with the reason. In what the handler left behind it resolves with
+    /// [`CancelReason::Ended`] where the handler ended by itself, so that nothing waits for ever.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing: the next call resolves with the same reason.

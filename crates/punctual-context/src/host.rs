@@ -19,6 +19,8 @@ pub enum CancelReason {
     Disconnected,
     /// The server or worker is stopping and its grace has ended.
     Shutdown,
+    /// The handler has ended, by itself or so long ago that nobody knows why: nothing that it left behind is waited for.
+    Ended,
 }
 
 impl fmt::Display for CancelReason {
@@ -29,6 +31,7 @@ impl fmt::Display for CancelReason {
             CancelReason::ConsumerGone => "the consumer went away",
             CancelReason::Disconnected => "the connection or the lease was lost",
             CancelReason::Shutdown => "shutting down",
+            CancelReason::Ended => "the handler has ended",
         })
     }
 }

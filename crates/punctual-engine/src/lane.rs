@@ -1,11 +1,12 @@
 //! A lane: one slot, as others see it. It names its attempts to contexts, and takes the orders to stop them.
 //!
 //! A lane runs one attempt after another, each under a key of its own. A context that outlives its attempt asks with an
-//! old key and is told that nothing was cancelled.
+//! old key, and is told how that attempt ended.
 
 use crate::job::Job;
 use punctual_clock::{Clock, Instant, Timestamp};
 use punctual_context::{CancelReason, Host, Peer};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
@@ -30,6 +31,8 @@ struct State {
     started: Timestamp,
     /// Why the attempt was asked to stop, first reason first.
     reason: Option<CancelReason>,
+    /// Attempts that were asked to stop and have ended, the newest last: a context may outlive its handler.
+    stopped: VecDeque<(u64, CancelReason)>,
     /// When its future is dropped.
     drop_at: Option<Instant>,
     /// The lane's own task, which drops the future.
@@ -56,6 +59,10 @@ struct Overdue {
 /// An overdue handler is looked at twice, at least this far apart: a process that was suspended finds all its handlers
 /// overdue at once, and they must have the time to be polled.
 const OVERDUE_LOOK: Duration = Duration::from_secs(5);
+
+/// Attempts that are remembered after they were asked to stop. Whoever waits for that asks as soon as it is woken, and of
+/// an older one it is told that the handler has ended.
+const STOPPED_MAX: usize = 64;
 
 /// What a lane's own task is to do after its handler said that it is not ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,9 +116,19 @@ impl Lane {
             return None;
         }
         state.deadline = None;
-        state.waiters.clear();
+        let reason = state.reason.take();
+        if let Some(reason) = reason {
+            if state.stopped.len() >= STOPPED_MAX {
+                state.stopped.pop_front();
+            }
+            let key = state.key;
+            state.stopped.push_back((key, reason));
+        }
         state.driver = None;
-        Some(state.reason.take())
+        let waiters = std::mem::take(&mut state.waiters);
+        drop(state);
+        wake_all(waiters);
+        Some(reason)
     }
 
     /// Lets the job go: somebody else has it now.
@@ -194,6 +211,18 @@ impl Lane {
 }
 
 impl State {
+    /// Why the attempt was asked to stop, or `None` where it was not, as far as it is remembered.
+    fn reason_of(&self, key: u64) -> Option<CancelReason> {
+        if self.runs(key) {
+            return self.reason;
+        }
+        self.stopped.iter().rev().find(|(stopped, _)| *stopped == key).map(|(_, reason)| *reason)
+    }
+
+    fn runs(&self, key: u64) -> bool {
+        self.key == key && self.deadline.is_some()
+    }
+
     fn take_wakers(&mut self) -> Vec<Waker> {
         let mut wakers = std::mem::take(&mut self.waiters);
         wakers.extend(self.driver.take());
@@ -218,17 +247,14 @@ impl Host for Lane {
     }
 
     fn cancel_reason(&self, key: u64) -> Option<CancelReason> {
-        let state = self.lock();
-        if state.key == key && state.deadline.is_some() { state.reason } else { None }
+        self.lock().reason_of(key)
     }
 
     fn poll_cancelled(&self, key: u64, cx: &mut task::Context<'_>) -> Poll<CancelReason> {
         let mut state = self.lock();
-        if state.key != key || state.deadline.is_none() {
-            return Poll::Pending;
-        }
-        match state.reason {
+        match state.reason_of(key) {
             Some(reason) => Poll::Ready(reason),
+            None if !state.runs(key) => Poll::Ready(CancelReason::Ended),
             None => {
                 if !state.waiters.iter().any(|known| known.will_wake(cx.waker())) {
                     state.waiters.push(cx.waker().clone());

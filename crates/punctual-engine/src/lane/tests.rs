@@ -87,6 +87,25 @@ fn an_old_key_is_not_cancelled() {
     assert_eq!(lane.cancel_reason(new), Some(CancelReason::User));
 }
 
+/// Whoever asks first after its handler is gone is told how it went, as is whoever waited: nobody waits for ever.
+#[test]
+fn a_context_that_outlives_its_attempt_is_told() {
+    let lane = Arc::new(Lane::new(0, Arc::new(HandClock::default())));
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(Arc::clone(&count));
+    let mut cx = task::Context::from_waker(&waker);
+    let stopped = begin(&lane, 10);
+    assert!(lane.stop(|_| true, CancelReason::User, GRACE));
+    assert_eq!(lane.end(), Some(Some(CancelReason::User)));
+    let ended = begin(&lane, 10);
+    assert_eq!(lane.poll_cancelled(stopped, &mut cx), Poll::Ready(CancelReason::User));
+    assert_eq!(lane.poll_cancelled(ended, &mut cx), Poll::Pending);
+    assert_eq!(lane.end(), Some(None));
+    assert_eq!(count.0.load(Ordering::SeqCst), 1);
+    assert_eq!(lane.poll_cancelled(ended, &mut cx), Poll::Ready(CancelReason::Ended));
+    assert_eq!(lane.cancel_reason(ended), None);
+}
+
 /// A handler that blocks is given up once, at the bound and at the second look; its own end is then ignored.
 #[test]
 fn a_blocked_attempt_is_given_up_once() {

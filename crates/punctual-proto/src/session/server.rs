@@ -98,8 +98,8 @@ pub struct ServerSession {
     draining: bool,
     accept_max: u64,
     pong: Option<u64>,
-    /// Calls that somebody watches for a cancel and that were cancelled, the newest last.
-    watched: VecDeque<(CallId, CancelReason)>,
+    /// Calls that were cancelled, the newest last: a context may outlive its handler.
+    cancelled: VecDeque<(CallId, CancelReason)>,
     paused: bool,
     closed: Option<Closure>,
     counters: ServerCounters,
@@ -130,9 +130,9 @@ pub enum HandlerPoll {
     Over(CancelReason),
 }
 
-/// Watched calls that are remembered after they were cancelled. Whoever watches asks again as soon as it is woken, so a
-/// connection's worth of calls is enough.
-const WATCHED_MAX: usize = 1_024;
+/// Calls that are remembered after they were cancelled. Whoever watches one asks as soon as it is woken, and of an older
+/// one it is told that the handler has ended.
+const CANCELLED_MAX: usize = 1_024;
 
 /// Tasks that wait for the cancel of one call at once without being woken in between.
 const WATCHERS_MAX: usize = 64;
@@ -160,7 +160,7 @@ impl ServerSession {
             draining: false,
             accept_max: u64::MAX,
             pong: None,
-            watched: VecDeque::new(),
+            cancelled: VecDeque::new(),
             paused: false,
             closed: None,
             counters: ServerCounters::default(),
@@ -294,10 +294,10 @@ impl ServerSession {
             self.oneways -= 1;
         }
         run.state = State::Free;
-        if !run.watchers.is_empty() {
-            run.watchers.clear();
-        }
         let mut stale = Remains::default();
+        if !run.watchers.is_empty() {
+            stale.effects.get_or_insert_default().wakers.append(&mut run.watchers);
+        }
         stale.waker = run.waker.take();
         if let Some(mut streams) = run.streams.take() {
             let effects = stale.effects.get_or_insert_default();
@@ -361,18 +361,22 @@ impl ServerSession {
         match self.find(call).and_then(|at| self.runs.get(at)).map(|run| run.state) {
             Some(State::Over(reason)) => Some(reason),
             Some(_) => None,
-            None => self.watched.iter().rev().find(|(watched, _)| *watched == call).map(|(_, reason)| *reason),
+            None => self.cancelled.iter().rev().find(|(over, _)| *over == call).map(|(_, reason)| *reason),
         }
     }
 
-    /// As [`ServerSession::cancel_reason`]; where the call still runs, `waker` is woken when it is cancelled, and
-    /// sometimes before. What comes back in `waker` is to be dropped outside of the lock.
+    /// As [`ServerSession::cancel_reason`]; where the call still runs, `waker` is woken when it is cancelled or ends, and
+    /// sometimes before, and of a call that has ended otherwise it tells that. What comes back in `waker` is to be dropped
+    /// outside of the lock.
     pub fn watch(&mut self, call: CallId, waker: &mut Option<Waker>, effects: &mut Effects) -> Option<CancelReason> {
         let reason = self.cancel_reason(call);
-        if reason.is_none()
-            && let Some(run) = self.find(call).and_then(|at| self.runs.get_mut(at))
-            && let Some(new) = waker.take()
-        {
+        if reason.is_some() {
+            return reason;
+        }
+        let Some(run) = self.find(call).and_then(|at| self.runs.get_mut(at)) else {
+            return Some(CancelReason::Ended);
+        };
+        if let Some(new) = waker.take() {
             match run.watchers.iter_mut().find(|parked| parked.will_wake(&new)) {
                 Some(parked) => *waker = Some(std::mem::replace(parked, new)),
                 None => {
@@ -384,7 +388,7 @@ impl ServerSession {
                 }
             }
         }
-        reason
+        None
     }
 
     /// The place of the call that holds its slot, or of a one-way call. Those have no slot, and are looked for so rarely
@@ -417,13 +421,11 @@ impl ServerSession {
                 if let Some(mut streams) = run.streams.take() {
                     streams.close(&mut self.flow, &mut self.out, effects);
                 }
-                if !run.watchers.is_empty() {
-                    effects.wakers.append(&mut run.watchers);
-                    if self.watched.len() >= WATCHED_MAX {
-                        self.watched.pop_front();
-                    }
-                    self.watched.push_back((key.call, reason));
+                effects.wakers.append(&mut run.watchers);
+                if self.cancelled.len() >= CANCELLED_MAX {
+                    self.cancelled.pop_front();
                 }
+                self.cancelled.push_back((key.call, reason));
             }
             // It has no handler yet.
             State::Assembling => self.release(key).into_effects(effects),

@@ -6,6 +6,7 @@ use crate::session::tests::world::{BODIES, Counted, World, agreement, body_of};
 use crate::session::*;
 use crate::status::Status;
 use punctual_clock::Instant;
+use punctual_context::CancelReason;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
@@ -276,6 +277,30 @@ fn watchers_are_bounded() {
     world.server_reads(usize::MAX, usize::MAX);
     world.effects.run();
     assert!(watchers.iter().all(|(counted, _)| woken(counted) == 1));
+    world.quiesce();
+}
+
+/// Whoever asks first after the handler is gone is told how it went, as is whoever waited: nobody waits for ever.
+#[test]
+fn a_watcher_that_outlives_the_handler_is_told() {
+    let mut world = World::new();
+    for _ in 0..2 {
+        world.call(0, BODIES[0]);
+    }
+    world.client_writes(usize::MAX);
+    world.server_reads(usize::MAX, usize::MAX);
+    let calls = [world.handlers[0].0.call(), world.handlers[1].0.call()];
+    let (counted, waker) = counted();
+    assert_eq!(world.server.watch(calls[1], &mut waker.clone(), &mut world.effects), None);
+    world.drop_call(0);
+    world.client_writes(usize::MAX);
+    world.server_reads(usize::MAX, usize::MAX);
+    world.look(0);
+    world.finish(0);
+    assert_eq!(world.server.watch(calls[0], &mut None, &mut world.effects), Some(CancelReason::User));
+    assert_eq!(world.server.watch(calls[1], &mut None, &mut world.effects), Some(CancelReason::Ended));
+    assert_eq!(woken(&counted), 1);
+    assert_eq!(world.server.cancel_reason(calls[1]), None);
     world.quiesce();
 }
 
