@@ -9,19 +9,19 @@
 //! ```
 //! A call that is `Over` was answered, or nobody waits for its answer; its place is free only when its handler is gone.
 
+mod answers;
+mod cancelled;
+mod drain;
 mod inbound;
 mod run;
 mod streams;
 
+pub use cancelled::HandlerPoll;
 pub use inbound::{Incoming, Refused, Start};
 pub use run::RunKey;
 pub use streams::{Opened, Remains};
 
-use crate::codec::Codec;
-use crate::frame::{
-    CallId, DescribeHead, EndHead, GoAway, GoAwayReason, HealthFrame, NO_NEW_CALLS, Outcome, Ping, ResponseHead,
-    Violation,
-};
+use crate::frame::{CallId, ResponseHead, Violation};
 use crate::handshake::Agreement;
 use crate::limits::Limits;
 use crate::session::batch::Batch;
@@ -34,7 +34,6 @@ use crate::session::outbox::{Outbox, message_size};
 use crate::session::reader::Item;
 use crate::session::stream::{Flow, FlowStats, Waits};
 use crate::session::{Session, Turn};
-use crate::status::Status;
 use punctual_clock::Instant;
 use punctual_context::CancelReason;
 use run::{Run, State};
@@ -118,24 +117,6 @@ pub enum Finished {
     /// There is no room in the queue: wait for it and try again.
     NoRoom,
 }
-
-/// What a handler that waits is told.
-#[derive(Debug, PartialEq, Eq)]
-pub enum HandlerPoll {
-    /// Go on waiting; the waker is parked.
-    Wait,
-    /// Go on waiting, and another waker is parked: call again with a clone of it.
-    NeedsWaker,
-    /// The call is over: the handler is to be dropped.
-    Over(CancelReason),
-}
-
-/// Calls that are remembered after they were cancelled. Whoever watches one asks as soon as it is woken, and of an older
-/// one it is told that the handler has ended.
-const CANCELLED_MAX: usize = 1_024;
-
-/// Tasks that wait for the cancel of one call at once without being woken in between.
-const WATCHERS_MAX: usize = 64;
 
 impl ServerSession {
     /// A session under what the handshake agreed on.
@@ -311,25 +292,6 @@ impl ServerSession {
         stale
     }
 
-    /// Asks, for a handler that waits, whether its call is over; else parks `waker`.
-    pub fn poll_handler(&mut self, key: RunKey, waker: &Waker, fresh: &mut Option<Waker>) -> HandlerPoll {
-        let Some(run) = self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call) else {
-            return HandlerPoll::Over(CancelReason::Disconnected);
-        };
-        match run.state {
-            State::Over(reason) => HandlerPoll::Over(reason),
-            State::Free => HandlerPoll::Over(CancelReason::Disconnected),
-            State::Live | State::Assembling => {
-                if run.waker.as_ref().is_some_and(|parked| parked.will_wake(waker)) {
-                    return HandlerPoll::Wait;
-                }
-                let Some(new) = fresh.take() else { return HandlerPoll::NeedsWaker };
-                *fresh = run.waker.replace(new);
-                HandlerPoll::Wait
-            }
-        }
-    }
-
     /// Parks a handler that has a result and no room to encode it. What it had parked before is returned.
     pub fn wait_for_room(&mut self, key: RunKey, waker: Waker) -> Option<Waker> {
         self.park(key, false, waker)
@@ -341,54 +303,6 @@ impl ServerSession {
             None => return Some(waker),
         }
         self.out.wait_for_room(u64::from(key.at), ring, waker)
-    }
-
-    /// Answers a call with a short status beside the queue's bound, and frees its place: a call that is not run must not
-    /// go unanswered because others fill the queue.
-    pub fn refuse_run(&mut self, key: RunKey, status: &[u8]) -> Finished {
-        let live = self.runs.get(key.at as usize).is_some_and(|run| run.call == key.call && run.state == State::Live);
-        if live && self.closed.is_none() {
-            self.answer_run(key.at as usize, status);
-        }
-        let stale = self.release(key);
-        let driver = self.out.take_driver().or_else(|| self.driver_after_release());
-        Finished::Done { driver, stale }
-    }
-
-    /// Why a call was cancelled, if it was.
-    #[must_use]
-    pub fn cancel_reason(&self, call: CallId) -> Option<CancelReason> {
-        match self.find(call).and_then(|at| self.runs.get(at)).map(|run| run.state) {
-            Some(State::Over(reason)) => Some(reason),
-            Some(_) => None,
-            None => self.cancelled.iter().rev().find(|(over, _)| *over == call).map(|(_, reason)| *reason),
-        }
-    }
-
-    /// As [`ServerSession::cancel_reason`]; where the call still runs, `waker` is woken when it is cancelled or ends, and
-    /// sometimes before, and of a call that has ended otherwise it tells that. What comes back in `waker` is to be dropped
-    /// outside of the lock.
-    pub fn watch(&mut self, call: CallId, waker: &mut Option<Waker>, effects: &mut Effects) -> Option<CancelReason> {
-        let reason = self.cancel_reason(call);
-        if reason.is_some() {
-            return reason;
-        }
-        let Some(run) = self.find(call).and_then(|at| self.runs.get_mut(at)) else {
-            return Some(CancelReason::Ended);
-        };
-        if let Some(new) = waker.take() {
-            match run.watchers.iter_mut().find(|parked| parked.will_wake(&new)) {
-                Some(parked) => *waker = Some(std::mem::replace(parked, new)),
-                None => {
-                    if run.watchers.len() >= WATCHERS_MAX {
-                        // Nobody says that it watches no more. Those that still do ask again.
-                        effects.wakers.append(&mut run.watchers);
-                    }
-                    run.watchers.push(new);
-                }
-            }
-        }
-        None
     }
 
     /// The place of the call that holds its slot, or of a one-way call. Those have no slot, and are looked for so rarely
@@ -405,139 +319,6 @@ impl ServerSession {
     /// The place of any call, also of one that is over and whose slot has a newer call.
     fn find(&self, call: CallId) -> Option<usize> {
         self.runs.iter().position(|run| run.call == call && run.state != State::Free)
-    }
-
-    /// A call ends without a result: its handler is told, and whoever watches it.
-    fn end(&mut self, at: usize, reason: CancelReason, effects: &mut Effects) {
-        let Some(run) = self.runs.get_mut(at) else { return };
-        let key = RunKey { at: u32::try_from(at).unwrap_or(u32::MAX), call: run.call };
-        match run.state {
-            State::Live => {
-                if run.call.is_pending() {
-                    self.live -= 1;
-                }
-                run.state = State::Over(reason);
-                effects.wakers.extend(run.waker.take());
-                if let Some(mut streams) = run.streams.take() {
-                    streams.close(&mut self.flow, &mut self.out, effects);
-                }
-                effects.wakers.append(&mut run.watchers);
-                if self.cancelled.len() >= CANCELLED_MAX {
-                    self.cancelled.pop_front();
-                }
-                self.cancelled.push_back((key.call, reason));
-            }
-            // It has no handler yet.
-            State::Assembling => self.release(key).into_effects(effects),
-            State::Over(_) | State::Free => {}
-        }
-    }
-
-    /// Queues a status as the answer of a call beside the queue's bound: there is at most one for each place.
-    fn answer(&mut self, call: CallId, status: &[u8]) {
-        if call.is_pending() {
-            let head = ResponseHead {
-                outcome: Outcome::Status,
-                codec: Codec::Compact,
-                metadata: &[],
-                streamed: false,
-                total: None,
-                body: &[],
-            };
-            self.out.push_message(call, head, &mut Body::copied(status), None);
-        }
-    }
-
-    /// The same for a call that has a place: where its returned stream is open, that is what ends.
-    fn answer_run(&mut self, at: usize, status: &[u8]) {
-        let Some(run) = self.runs.get(at) else { return };
-        if run.streams.as_deref().is_some_and(|streams| streams.is_open()) {
-            let end =
-                EndHead { stream: 0, outcome: Outcome::Status, codec: Codec::Compact, metadata: &[], body: status };
-            self.out.push_end(run.call, &end);
-        } else {
-            self.answer(run.call, status);
-        }
-    }
-
-    /// Answers a call that never got a place.
-    pub fn answer_refused(&mut self, call: CallId, status: &Status) -> Option<Waker> {
-        if self.closed.is_some() {
-            return None;
-        }
-        let mut bytes = Vec::with_capacity(status.encoded_len());
-        status.encode(&mut bytes);
-        self.answer(call, &bytes);
-        self.out.take_driver()
-    }
-
-    /// Answers a describe query; `false` where there is no room yet.
-    pub fn answer_describe(&mut self, call: CallId, failed: bool, body: &mut Body<'_>) -> bool {
-        if self.closed.is_some() {
-            return true;
-        }
-        let head = DescribeHead::Reply { failed, total: None, body: &[] };
-        let fits = self.out.fits(message_size(&head, body), 0) && self.out.bulk_fits(body.len());
-        if fits {
-            self.out.push_message(call, head, body, None);
-        }
-        fits
-    }
-
-    /// Answers a describe query with a short status, beside the queue's bound.
-    pub fn refuse_describe(&mut self, call: CallId, status: &[u8]) {
-        if self.closed.is_none() {
-            let head = DescribeHead::Reply { failed: true, total: None, body: &[] };
-            self.out.push_message(call, head, &mut Body::copied(status), None);
-        }
-    }
-
-    /// Answers a health query; `false` where the peer asks without reading.
-    pub fn answer_health(&mut self, call: CallId, health: HealthFrame<'_>) -> bool {
-        self.closed.is_some() || self.out.push_health(call, health)
-    }
-
-    /// Says "no new calls" and asks for a pong: whatever the client sent before it heard, comes before that pong.
-    pub fn begin_drain(&mut self, reason: GoAwayReason, text: &str, ping: Ping) -> Option<Waker> {
-        if self.closed.is_some() || self.draining {
-            return None;
-        }
-        self.draining = true;
-        self.out.push_go_away(&GoAway { accepted: NO_NEW_CALLS, reason, text });
-        self.out.push_ping(ping);
-        self.pong = Some(ping.0);
-        self.out.take_driver()
-    }
-
-    /// Says how many calls were accepted; no further one is.
-    pub fn end_drain(&mut self, reason: GoAwayReason, text: &str) -> Option<Waker> {
-        if self.closed.is_some() || self.accept_max != u64::MAX {
-            return None;
-        }
-        self.draining = true;
-        self.accept_max = self.heads;
-        self.out.push_go_away(&GoAway { accepted: self.heads, reason, text });
-        self.out.take_driver()
-    }
-
-    /// Whether the pong that [`ServerSession::begin_drain`] asked for is still to come.
-    #[must_use]
-    pub fn awaits_pong(&self) -> bool {
-        self.closed.is_none() && self.pong.is_some()
-    }
-
-    /// Ends every call that is under way with `status`: the grace of a stop is over.
-    pub fn cancel_all(&mut self, reason: CancelReason, status: &Status, effects: &mut Effects) {
-        let mut bytes = Vec::with_capacity(status.encoded_len());
-        status.encode(&mut bytes);
-        for at in 0..self.runs.len() {
-            let Some(run) = self.runs.get(at) else { continue };
-            if matches!(run.state, State::Live | State::Assembling) {
-                self.answer_run(at, &bytes);
-                self.end(at, reason, effects);
-            }
-        }
-        effects.wakers.extend(self.out.take_driver());
     }
 }
 
