@@ -17,8 +17,8 @@ pub mod transport;
 
 pub use address::{Address, AddressError};
 pub use client::{
-    CallOptions, Channel, ChannelBuilder, ChannelConfig, ClientStream, Duplex, JsonItems, JsonReply, JsonStream,
-    OneWay, OneWayStream, ServerStream, StreamCall, Streams, Unary,
+    ATTEMPTS_MAX, CallOptions, Channel, ChannelBuilder, ChannelConfig, ClientStream, Duplex, JsonItems, JsonReply,
+    JsonStream, MethodPolicy, OneWay, OneWayStream, RetryBudget, RetryPolicy, ServerStream, StreamCall, Streams, Unary,
 };
 pub use punctual_proto::contract::MethodDescriptor;
 pub use punctual_proto::describe::{HealthStatus, ServiceDescription};

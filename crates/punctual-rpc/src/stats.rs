@@ -12,6 +12,10 @@ pub struct ChannelStats {
     pub late_replies: u64,
     /// Cancels sent.
     pub cancels: u64,
+    /// Attempts beyond the first that a retry policy made.
+    pub retries: u64,
+    /// Calls that were sent again because a server went away before it took them.
+    pub resends: u64,
     /// Connections that were opened.
     pub connections: u64,
     /// Tries to connect that failed.

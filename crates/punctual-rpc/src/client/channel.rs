@@ -3,8 +3,11 @@
 use crate::client::config::{ChannelBuilder, ChannelConfig};
 use crate::client::connection::Connection;
 use crate::client::connector::{Connector, Patience};
+use crate::client::counters::Counters;
 use crate::client::oneway::OneWay;
 use crate::client::options::CallOptions;
+use crate::client::retry::Tokens;
+use crate::client::settings::Settings;
 use crate::client::target::Target;
 use crate::client::unary::Unary;
 use crate::stats::ChannelStats;
@@ -17,6 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A client's handle over one server. Cloning is cheap: clones share the connection, and the last one to be dropped
 /// closes it behind the calls that are under way.
@@ -26,7 +30,11 @@ pub struct Channel {
 }
 
 struct Inner {
-    config: ChannelConfig,
+    /// What calls measure with; it stays for the channel's life.
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+    tokens: Tokens,
+    counters: Counters,
     /// The connection that calls go through, while there is one.
     current: Arc<ArcSwapOption<Connection>>,
     connector: Connector,
@@ -64,8 +72,12 @@ impl Channel {
 
     pub(crate) fn with(target: Target, config: ChannelConfig) -> Self {
         let current = Arc::new(ArcSwapOption::empty());
-        let connector = Connector::new(target, config.clone(), Arc::clone(&current));
-        Channel { inner: Arc::new(Inner { config, current, connector }) }
+        let clock = Arc::clone(&config.clock);
+        let tokens = Tokens::full(&config.retry_budget);
+        let settings = Settings::new(config);
+        let connector = Connector::new(target, settings.shared(), Arc::clone(&current));
+        let counters = Counters::default();
+        Channel { inner: Arc::new(Inner { clock, settings, tokens, counters, current, connector }) }
     }
 
     pub(crate) async fn first_connection(&self) -> Result<(), Status> {
@@ -76,8 +88,8 @@ impl Channel {
     pub fn unary<A, T, E>(&self, service: &'static ServiceDescriptor, method: usize, args: A) -> Unary<A, T, E>
     where
         A: Args + Serialize + Send + 'static,
-        T: DeserializeOwned + 'static,
-        E: DeserializeOwned + 'static,
+        T: DeserializeOwned + Send + 'static,
+        E: DeserializeOwned + Send + 'static,
     {
         Unary::new(self.clone(), service, method_of(service, method), args, CallOptions::new())
     }
@@ -99,7 +111,9 @@ impl Channel {
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> ChannelStats {
-        self.inner.connector.stats()
+        let mut stats = self.inner.connector.stats();
+        self.inner.counters.add_to(&mut stats);
+        stats
     }
 
     /// Closes the channel for all its clones, behind the calls that are under way. Later calls fail with Cancelled.
@@ -111,12 +125,30 @@ impl Channel {
         self.inner.connector.closed().await;
     }
 
-    pub(crate) fn config(&self) -> &ChannelConfig {
-        &self.inner.config
+    /// The settings of this moment. A call that needs them keeps those that it began with.
+    pub(crate) fn settings(&self) -> Arc<ChannelConfig> {
+        self.inner.settings.load()
+    }
+
+    pub(crate) fn default_timeout(&self) -> Option<Duration> {
+        self.inner.settings.default_timeout()
+    }
+
+    /// Whether calls may have policies, which is why they are not plain.
+    pub(crate) fn has_policies(&self) -> bool {
+        self.inner.settings.has_policies()
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {
-        &*self.inner.config.clock
+        &*self.inner.clock
+    }
+
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.inner.tokens
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.inner.counters
     }
 
     /// The connection that calls go through, if there is one now.

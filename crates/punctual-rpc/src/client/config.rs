@@ -2,13 +2,39 @@
 
 use crate::auth::Credentials;
 use crate::client::Channel;
+use crate::client::retry::{RetryBudget, RetryPolicy};
 use crate::client::target::Target;
 use crate::transport::Dial;
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
 use punctual_proto::limits::Limits;
 use punctual_proto::status::Status;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The policies of one method or one service, in the place of the channel's: what is `None` here is off.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MethodPolicy {
+    /// How its calls are made again, where it is idempotent.
+    pub retry: Option<RetryPolicy>,
+}
+
+impl MethodPolicy {
+    /// No policies.
+    pub(crate) const NONE: MethodPolicy = MethodPolicy { retry: None };
+
+    /// With this retry policy.
+    #[must_use]
+    pub fn retry(mut self, policy: impl Into<Option<RetryPolicy>>) -> Self {
+        self.retry = policy.into();
+        self
+    }
+
+    fn validate(&self) -> Result<(), Status> {
+        self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate)
+    }
+}
 
 /// The settings of a channel.
 #[derive(Debug, Clone)]
@@ -25,6 +51,13 @@ pub struct ChannelConfig {
     /// How long a request may wait in the queue for others to share its write. Zero: it is written as soon as the
     /// connection has a turn. Timed requests wait like any other.
     pub write_latency_max: Duration,
+    /// How calls to idempotent unary methods are made again. `None`: they are not.
+    pub retry: Option<RetryPolicy>,
+    /// What all those retries together may cost.
+    pub retry_budget: RetryBudget,
+    /// What holds for some methods in the place of the channel's own policies, by `Service/method` or by `Service`. The
+    /// longer name counts. Empty.
+    pub methods: BTreeMap<String, MethodPolicy>,
     /// The limits of this side.
     pub limits: Limits,
     /// How servers are met at `tls://` addresses. `None`.
@@ -49,6 +82,9 @@ impl Default for ChannelConfig {
             backoff_first: Duration::from_millis(100),
             backoff_max: Duration::from_secs(5),
             write_latency_max: Duration::ZERO,
+            retry: None,
+            retry_budget: RetryBudget::default(),
+            methods: BTreeMap::new(),
             limits: Limits::default(),
             #[cfg(feature = "_tls")]
             tls: None,
@@ -73,7 +109,28 @@ impl ChannelConfig {
                 self.backoff_first, self.backoff_max
             )));
         }
-        Ok(())
+        self.retry_budget.validate()?;
+        self.own_policy().validate()?;
+        self.methods.values().try_for_each(MethodPolicy::validate)
+    }
+
+    fn own_policy(&self) -> MethodPolicy {
+        MethodPolicy { retry: self.retry.clone() }
+    }
+
+    /// Whether any call may have a policy from here.
+    pub(crate) fn has_policies(&self) -> bool {
+        self.own_policy() != MethodPolicy::NONE || !self.methods.is_empty()
+    }
+
+    /// The policies of a method.
+    pub(crate) fn policy_of(&self, full_name: &str) -> MethodPolicy {
+        if self.methods.is_empty() {
+            return self.own_policy();
+        }
+        let service = full_name.rsplit_once('/').map_or(full_name, |(service, _)| service);
+        let named = self.methods.get(full_name).or_else(|| self.methods.get(service));
+        named.cloned().unwrap_or_else(|| self.own_policy())
     }
 }
 
@@ -110,6 +167,12 @@ impl ChannelBuilder {
     /// With this clock.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.config.clock = clock;
+        self
+    }
+
+    /// With this retry policy, or none.
+    pub fn retry(mut self, policy: impl Into<Option<RetryPolicy>>) -> Self {
+        self.config.retry = policy.into();
         self
     }
 

@@ -8,13 +8,14 @@
 //!                          └───────────────────────────────────┘
 //! ```
 
-use crate::client::config::ChannelConfig;
 use crate::client::connection::{Connection, Life};
+use crate::client::retry::jittered;
+use crate::client::settings::SharedConfig;
 use crate::client::target::{Target, Try};
 use crate::client::timer::sleep_until;
 use crate::stats::ChannelStats;
 use arc_swap::ArcSwapOption;
-use punctual_clock::Instant;
+use punctual_clock::{Clock, Instant};
 use punctual_proto::status::Status;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,9 +25,6 @@ use tokio::sync::watch;
 /// A connection that lived shorter counts as a failed try: without this, a server that accepts and drops connections
 /// would be hammered.
 const LIVED: Duration = Duration::from_secs(1);
-
-/// The share of a wait that is drawn by chance, so that clients do not come back in step: a fifth, either way.
-const JITTER_DIVISOR: u64 = 5;
 
 #[derive(Debug, Clone)]
 enum State {
@@ -55,7 +53,10 @@ pub(crate) struct Connector {
 
 struct Shared {
     target: Target,
-    config: ChannelConfig,
+    settings: SharedConfig,
+    /// Those of the settings that stay for the channel's life.
+    clock: Arc<dyn Clock>,
+    driver_clock: Arc<dyn Clock>,
     current: Arc<ArcSwapOption<Connection>>,
     state: watch::Sender<State>,
     connections: AtomicU64,
@@ -67,11 +68,16 @@ struct Shared {
 }
 
 impl Connector {
-    pub(crate) fn new(target: Target, config: ChannelConfig, current: Arc<ArcSwapOption<Connection>>) -> Self {
+    pub(crate) fn new(target: Target, settings: SharedConfig, current: Arc<ArcSwapOption<Connection>>) -> Self {
+        let config = settings.load();
+        let clock = Arc::clone(&config.clock);
+        let driver_clock = config.driver_clock.clone().unwrap_or_else(|| Arc::clone(&clock));
         Connector {
             shared: Arc::new(Shared {
                 target,
-                config,
+                settings,
+                clock,
+                driver_clock,
                 current,
                 state: watch::Sender::new(State::Idle),
                 connections: AtomicU64::new(0),
@@ -113,7 +119,7 @@ impl Connector {
                     }
                     State::Backoff { why, .. } if patience == Patience::OneTry => return Err(why.clone()),
                     State::Backoff { why, until } if patience == Patience::NoBackoff => {
-                        let wait = until.since(shared.config.clock.now());
+                        let wait = until.since(shared.clock.now());
                         let text = format!("{}; next try in {} ms", why.message(), wait.as_millis());
                         return Err(Status::new(why.code(), text).with_retry_after(wait));
                     }
@@ -128,7 +134,7 @@ impl Connector {
         tokio::select! {
             biased;
             ready = wait => ready,
-            () = sleep_until(&*shared.config.clock, deadline) => Err(Status::deadline_exceeded(format!(
+            () = sleep_until(&*shared.clock, deadline) => Err(Status::deadline_exceeded(format!(
                 "the deadline passed while the call waited for a connection to {}", shared.target
             ))),
         }
@@ -208,10 +214,9 @@ impl Shared {
     }
 
     fn backoff(&self, attempt: u32) -> Duration {
-        let doubled = self.config.backoff_first.saturating_mul(1 << attempt.min(16)).min(self.config.backoff_max);
-        let nanos = u64::try_from(doubled.as_nanos()).unwrap_or(u64::MAX);
-        let spread = nanos / JITTER_DIVISOR;
-        Duration::from_nanos(nanos - spread + self.config.entropy.below(2 * spread + 1))
+        let config = self.settings.load();
+        let doubled = config.backoff_first.saturating_mul(1 << attempt.min(16)).min(config.backoff_max);
+        jittered(doubled, &*config.entropy)
     }
 }
 
@@ -230,15 +235,15 @@ impl Drop for Maintained {
 /// Connects again and again until the channel is closed.
 async fn maintain(maintained: Maintained) {
     let shared = &maintained.0;
-    let clock = Arc::clone(&shared.config.clock);
-    let driver_clock = shared.config.driver_clock.clone().unwrap_or_else(|| Arc::clone(&clock));
+    let clock = Arc::clone(&shared.clock);
     let mut states = shared.state.subscribe();
     let mut failures = 0u32;
     while shared.set(State::Connecting) {
-        let latency = shared.config.write_latency_max;
+        let config = shared.settings.load_full();
+        let latency = config.write_latency_max;
         let build =
-            |agreement: &_, welcome: &_| Connection::new(agreement, welcome, Arc::clone(&driver_clock), latency);
-        let attempt = Try { config: &shared.config, build: &build };
+            |agreement: &_, welcome: &_| Connection::new(agreement, welcome, Arc::clone(&shared.driver_clock), latency);
+        let attempt = Try { config: &config, build: &build };
         let tried = tokio::select! {
             biased;
             tried = shared.target.connect(&attempt) => tried,

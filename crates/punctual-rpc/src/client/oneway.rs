@@ -1,20 +1,24 @@
 //! The call object of a one-way method, which is the future.
 
+use crate::client::attempts::{Resendable, Resends};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
+use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{
     Callee, Published, Request, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
 };
-use crate::client::reply::LiveCall;
+use crate::client::reply::{Answer, LiveCall, read_emission};
 use crate::transport::BoxFuture;
+use punctual_clock::Instant;
 use punctual_proto::codec::Args;
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
-use punctual_proto::session::{Refusal, Reply};
-use punctual_proto::status::Status;
+use punctual_proto::session::Refusal;
+use punctual_proto::status::{CallError, Status};
 use serde::Serialize;
+use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -42,8 +46,10 @@ pub struct OneWay<A> {
 
 enum State<A> {
     New(A),
-    Waiting(BoxFuture<'static, Result<(Arc<Connection>, Published), Status>>),
-    Live(LiveCall),
+    /// Its arguments are kept as those of a unary call are.
+    Live(LiveCall, A, Instant),
+    /// What is not plain runs in a box.
+    Boxed(BoxFuture<'static, Result<(), Status>>),
     /// It is queued, and gave way.
     Yielded,
     Done,
@@ -78,7 +84,9 @@ impl<A: Args + Serialize + Send + 'static> OneWay<A> {
             let (clock, callee, options) = (self.channel.clock(), &self.callee, &self.options);
             let request = Request { clock, callee, args: &args, options, deadline };
             match publish(&request, &connection, None, cx.waker()) {
-                Ok(published) => return Ok(State::after(connection, published)),
+                Ok(Published::Live(key)) => return Ok(State::Live(LiveCall::new(connection, key), args, deadline)),
+                Ok(Published::Sent(true)) => return Ok(State::Yielded),
+                Ok(Published::Sent(false)) => return Ok(State::Done),
                 Err(Unpublished::Status(status)) => return Err(status),
                 Err(Unpublished::Gate(refusal @ (Refusal::Elapsed | Refusal::Full { .. }))) => {
                     return Err(refusal_status(refusal));
@@ -86,19 +94,45 @@ impl<A: Args + Serialize + Send + 'static> OneWay<A> {
                 Err(Unpublished::Gate(refusal)) => refused = Some((connection, refusal)),
             }
         }
-        let options = std::mem::take(&mut self.options);
-        let slow = publish_slowly(self.channel.clone(), self.callee, args, options, deadline, refused);
-        Ok(State::Waiting(Box::pin(slow)))
+        Ok(self.boxed(args, deadline, refused))
+    }
+
+    fn boxed(&mut self, args: A, deadline: Instant, refused: Option<(Arc<Connection>, Refusal)>) -> State<A> {
+        let (channel, callee) = (self.channel.clone(), self.callee);
+        let (args, options) = (Kept::new(args), std::mem::take(&mut self.options));
+        State::Boxed(Box::pin(send(Resendable { channel, callee, args, options, deadline }, refused)))
     }
 }
 
-impl<A> State<A> {
-    fn after(connection: Arc<Connection>, published: Published) -> Self {
-        match published {
-            Published::Live(key) => State::Live(LiveCall::new(connection, key)),
-            Published::Sent(true) => State::Yielded,
-            Published::Sent(false) => State::Done,
+/// Sends the call, again where a server went away before it took it and nobody was told that it was written.
+pub(crate) async fn send<A: Args + Serialize + Send>(
+    call: Resendable<A>,
+    mut refused: Option<(Arc<Connection>, Refusal)>,
+) -> Result<(), Status> {
+    let mut resends = Resends::default();
+    loop {
+        let (connection, published) = publish_slowly(&call, refused).await?;
+        let key = match published {
+            Published::Live(key) => key,
+            Published::Sent(give_way) => {
+                if give_way {
+                    tokio::task::yield_now().await;
+                }
+                return Ok(());
+            }
+        };
+        let mut live = LiveCall::new(Arc::clone(&connection), key);
+        match poll_fn(|cx| live.poll(cx, read_emission)).await {
+            Answer::Result(result) => return result.map_err(status_of),
+            Answer::NeverAccepted => refused = Some(resends.again(&call.channel, connection)?),
         }
+    }
+}
+
+fn status_of(error: CallError<Infallible>) -> Status {
+    match error {
+        CallError::Status(status) => status,
+        CallError::App(never) => match never {},
     }
 }
 
@@ -122,30 +156,28 @@ impl<A: Args + Serialize + Send + 'static> Future for OneWay<A> {
                             return Poll::Pending;
                         }
                         // The gate parked this task's waker with the request.
-                        State::Live(_) => return Poll::Pending,
-                        State::New(_) | State::Waiting(_) => {}
+                        State::Live(..) => return Poll::Pending,
+                        State::New(_) | State::Boxed(_) => {}
                     }
                 }
-                State::Waiting(waiting) => match ready!(waiting.as_mut().poll(cx)) {
-                    Ok((connection, published)) => {
-                        this.state = State::after(connection, published);
-                        if matches!(this.state, State::Done) {
-                            return Poll::Ready(Ok(()));
-                        }
-                    }
-                    Err(status) => {
-                        this.state = State::Done;
-                        return Poll::Ready(Err(status));
-                    }
-                },
-                State::Live(live) => {
-                    let result = ready!(live.poll(cx, |reply, _| match reply {
-                        Reply::Emitted => Ok(()),
-                        Reply::Failed(ending) => Err(ending.status()),
-                        _ => Err(Status::internal("a reply to a one-way call")),
-                    }));
+                State::Boxed(boxed) => {
+                    let result = ready!(boxed.as_mut().poll(cx));
                     this.state = State::Done;
                     return Poll::Ready(result);
+                }
+                State::Live(live, ..) => {
+                    let answer = ready!(live.poll(cx, read_emission));
+                    let State::Live(live, args, deadline) = std::mem::replace(&mut this.state, State::Done) else {
+                        continue;
+                    };
+                    match answer {
+                        Answer::Result(result) => return Poll::Ready(result.map_err(status_of)),
+                        Answer::NeverAccepted => {
+                            this.channel.counters().count_resend();
+                            let refused = Some((live.into_connection(), Refusal::GoingAway));
+                            this.state = this.boxed(args, deadline, refused);
+                        }
+                    }
                 }
                 State::Yielded => {
                     this.state = State::Done;

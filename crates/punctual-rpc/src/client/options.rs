@@ -1,5 +1,6 @@
 //! What a caller may say about one call.
 
+use crate::client::retry::RetryPolicy;
 use punctual_clock::Instant;
 use punctual_context::{Context, Metadata, MetadataError};
 use punctual_proto::status::Status;
@@ -22,6 +23,8 @@ pub struct CallOptions {
 struct Extra {
     metadata: Metadata,
     invalid: Option<MetadataError>,
+    /// What the call itself says of retries; `Some(None)` for none.
+    retry: Option<Option<RetryPolicy>>,
 }
 
 impl Default for CallOptions {
@@ -85,6 +88,18 @@ impl CallOptions {
     pub fn wait_for_ready(mut self) -> Self {
         self.wait_for_ready = true;
         self
+    }
+
+    /// Makes the call again by this policy, or with `None` never, whatever the channel's settings say.
+    #[must_use]
+    pub fn retry(mut self, policy: impl Into<Option<RetryPolicy>>) -> Self {
+        self.extra.get_or_insert_default().retry = Some(policy.into());
+        self
+    }
+
+    /// What the call itself says of retries.
+    pub(crate) fn retry_policy(&self) -> Option<&Option<RetryPolicy>> {
+        self.extra.as_ref()?.retry.as_ref()
     }
 
     /// Does not inherit the deadline of the handler that this code runs in.

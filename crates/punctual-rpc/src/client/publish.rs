@@ -1,5 +1,6 @@
 //! From a call object to a published request: encode, read the clock, pass the gate.
 
+use crate::client::attempts::Resendable;
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::line::Place;
@@ -97,7 +98,7 @@ pub(crate) fn deadline_of(channel: &Channel, callee: &Callee, options: &CallOpti
         // What the call says for itself replaces the method's and the channel's, also where it is longer.
         None if options.deadline != Instant::FAR => None,
         None if !callee.is_unary() => callee.method.timeout,
-        None => callee.method.timeout.or(channel.config().default_timeout),
+        None => callee.method.timeout.or_else(|| channel.default_timeout()),
     };
     if own.is_none() && fixed == Instant::FAR {
         return Ok(Instant::FAR);
@@ -233,14 +234,12 @@ pub(crate) fn refusal_status(refusal: Refusal) -> Status {
 }
 
 /// What is not plain: waiting for a connection, for a place on the server, or for the ring of big messages.
-pub(crate) async fn publish_slowly<A: Args + Serialize>(
-    channel: Channel,
-    callee: Callee,
-    args: A,
-    options: CallOptions,
-    deadline: Instant,
+pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
+    call: &Resendable<A>,
     mut refused: Option<(Arc<Connection>, Refusal)>,
 ) -> Result<(Arc<Connection>, Published), Status> {
+    let Resendable { channel, callee, options, deadline, .. } = call;
+    let deadline = *deadline;
     loop {
         // A connection that refused because it closes is never tried again: what it refused was never sent.
         let (connection, mut refusal) = match refused.take() {
@@ -271,10 +270,12 @@ pub(crate) async fn publish_slowly<A: Args + Serialize>(
                 None => {}
             }
             let ticket = place.as_ref().map(Place::ticket);
-            // Not inside of the closure: the arguments need not be shareable between threads.
-            let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-            let (clock, callee, args, options) = (channel.clock(), &callee, &args, &options);
-            match publish(&Request { clock, callee, args, options, deadline }, &connection, ticket, &waker) {
+            let published = poll_fn(|cx| {
+                let (clock, args) = (channel.clock(), &*call.args.get());
+                let request = Request { clock, callee, args, options, deadline };
+                Poll::Ready(publish(&request, &connection, ticket, cx.waker()))
+            });
+            match published.await {
                 Ok(published) => {
                     if let Some(place) = place {
                         place.used();

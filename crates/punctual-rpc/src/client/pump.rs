@@ -1,7 +1,7 @@
 //! What moves the producers of one call.
 
 use crate::client::connection::Connection;
-use crate::streaming::{End, Sending, Sink};
+use crate::streaming::{End, Sending, Sink, Source};
 use punctual_proto::codec::Codec;
 use punctual_proto::frame::{CancelCause, EndHead, Outcome};
 use punctual_proto::limits::Limits;
@@ -47,6 +47,11 @@ impl Pump {
         Pump { connection, key, sending }
     }
 
+    /// The sources of a call that is over, if none of them gave anything yet.
+    pub(crate) fn into_sources(mut self) -> Option<Vec<Box<dyn Source>>> {
+        std::mem::take(&mut self.sending).into_iter().map(Sending::into_source).collect()
+    }
+
     /// Whether there is something to send.
     pub(crate) fn is_under_way(&self) -> bool {
         self.sending.iter().any(Sending::is_under_way)
@@ -77,10 +82,7 @@ impl Pump {
         }
         match self.ask(cx) {
             PumpPoll::Go => {}
-            PumpPoll::Over => {
-                self.sending.clear();
-                return Poll::Ready(());
-            }
+            PumpPoll::Over => return Poll::Ready(()),
             PumpPoll::Wait | PumpPoll::NeedsWaker => return Poll::Pending,
         }
         let mut done = Poll::Ready(());

@@ -1,10 +1,13 @@
 //! What tools ask: calls by name in JSON, descriptions, health.
 
+use crate::client::attempts::{self, Resendable};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
+use crate::client::kept::Kept;
+use crate::client::oneway::send;
 use crate::client::options::CallOptions;
-use crate::client::publish::{Callee, Published, deadline_of, publish_slowly, refusal_status};
-use crate::client::reply::{LiveCall, name_method, read_bytes};
+use crate::client::publish::{Callee, deadline_of, refusal_status};
+use crate::client::reply::{LiveCall, name_method, read_bytes, read_bytes_answer};
 use bytes::Bytes;
 use punctual_clock::Instant;
 use punctual_proto::contract::{MethodDescriptor, method_id};
@@ -46,11 +49,8 @@ impl Channel {
             streams: CallStreams::NONE,
         };
         let deadline = deadline_of(self, &callee, &options)?;
-        let published = publish_slowly(self.clone(), callee, args, options, deadline, None).await?;
-        let (connection, Published::Live(key)) = published else { return Ok(Bytes::new()) };
-        let mut live = LiveCall::new(connection, key);
-        let result = poll_fn(|cx| live.poll(cx, read_bytes)).await;
-        result.map_err(|error| name_method(error, callee.id, full_name))
+        let call = Resendable { channel: self.clone(), callee, args: Kept::new(args), options, deadline };
+        attempts::call(call, None, read_bytes_answer).await.map_err(|error| name_method(error, callee.id, full_name))
     }
 
     /// Calls the one-way method `Service/method` with a JSON object of its arguments.
@@ -70,19 +70,7 @@ impl Channel {
             streams: CallStreams::NONE,
         };
         let deadline = deadline_of(self, &callee, &options)?;
-        match publish_slowly(self.clone(), callee, args, options, deadline, None).await? {
-            (_, Published::Sent(_)) => Ok(()),
-            (connection, Published::Live(key)) => {
-                let mut live = LiveCall::new(connection, key);
-                poll_fn(|cx| {
-                    live.poll(cx, |reply, _| match reply {
-                        Reply::Failed(ending) => Err(ending.status()),
-                        _ => Ok(()),
-                    })
-                })
-                .await
-            }
-        }
+        send(Resendable { channel: self.clone(), callee, args: Kept::new(args), options, deadline }, None).await
     }
 
     /// The contracts of the server's services, as plain data.
@@ -121,7 +109,7 @@ impl Channel {
         read: impl FnOnce(Reply, &[u8]) -> R,
     ) -> Result<R, Status> {
         let now = self.clock().now();
-        let deadline = self.config().default_timeout.map_or(Instant::FAR, |timeout| now.after(timeout));
+        let deadline = self.default_timeout().map_or(Instant::FAR, |timeout| now.after(timeout));
         let mut after: Option<std::sync::Arc<Connection>> = None;
         loop {
             let connection = self.ready(false, deadline, after.as_ref()).await?;

@@ -5,9 +5,10 @@ use crate::scratch::with_scratch;
 use bytes::Bytes;
 use punctual_proto::codec::{self, Codec, CodecError};
 use punctual_proto::frame::{CancelCause, Outcome};
-use punctual_proto::session::{CallKey, Effects, Reply, ReplyHead, ReplyPoll};
+use punctual_proto::session::{CallKey, Effects, Ending, Reply, ReplyHead, ReplyPoll};
 use punctual_proto::status::{CallError, Code, Status};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -64,6 +65,11 @@ impl LiveCall {
         polled
     }
 
+    /// The connection that it went through.
+    pub(crate) fn into_connection(self) -> Arc<Connection> {
+        Arc::clone(&self.connection)
+    }
+
     /// What the call is known by, for who minds it from here on.
     pub(crate) fn into_key(mut self) -> Option<(Arc<Connection>, CallKey)> {
         let key = self.key.take()?;
@@ -78,6 +84,43 @@ impl Drop for LiveCall {
             self.connection.session().abandon(key, CancelCause::User, &mut effects);
             effects.run();
         }
+    }
+}
+
+/// What a reply means to a call that can be sent again.
+pub(crate) enum Answer<T, E> {
+    Result(Result<T, CallError<E>>),
+    /// The server went away before it took the call.
+    NeverAccepted,
+}
+
+/// Reads a reply as a method's result, or as the leave to send the call again.
+pub(crate) fn read_answer<T, E>(reply: Reply, copied: &[u8]) -> Answer<T, E>
+where
+    T: DeserializeOwned + 'static,
+    E: DeserializeOwned + 'static,
+{
+    match reply {
+        Reply::Failed(Ending::NeverAccepted) => Answer::NeverAccepted,
+        reply => Answer::Result(read_result(reply, copied)),
+    }
+}
+
+/// The same for tools, which take the result as it is.
+pub(crate) fn read_bytes_answer(reply: Reply, copied: &[u8]) -> Answer<Bytes, Bytes> {
+    match reply {
+        Reply::Failed(Ending::NeverAccepted) => Answer::NeverAccepted,
+        reply => Answer::Result(read_bytes(reply, copied)),
+    }
+}
+
+/// Reads what became of a one-way call that waited to be written.
+pub(crate) fn read_emission(reply: Reply, _: &[u8]) -> Answer<(), Infallible> {
+    match reply {
+        Reply::Emitted => Answer::Result(Ok(())),
+        Reply::Failed(Ending::NeverAccepted) => Answer::NeverAccepted,
+        Reply::Failed(ending) => Answer::Result(Err(ending.status().into())),
+        _ => Answer::Result(Err(Status::internal("a reply to a one-way call").into())),
     }
 }
 

@@ -1,17 +1,19 @@
 //! The call objects of methods with streams. Each is the future of its reply; what it sends is produced beside it.
 
+use crate::client::attempts::{Resendable, Resends, never_accepted};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
+use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{Callee, Published, deadline_of, publish_slowly};
 use crate::client::pump::Pump;
-use crate::client::reply::{LiveCall, name_method, read_failure, read_result};
+use crate::client::reply::{Answer, LiveCall, name_method, read_answer, read_bytes_answer, read_failure};
 use crate::streaming::{Remote, Sending, Source, Streaming};
 use crate::transport::BoxFuture;
 use punctual_proto::codec::{Args, Codec};
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::frame::CancelCause;
-use punctual_proto::session::{CallKey, Consumed, Effects, ItemsPoll, Reply, StreamItem};
+use punctual_proto::session::{CallKey, Consumed, Effects, Ending, ItemsPoll, Refusal, Reply, StreamItem};
 use punctual_proto::status::{CallError, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,6 +23,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use tokio::task::JoinHandle;
 
 /// A call with streams: nothing happens until it is awaited. Options come first, by value.
 ///
@@ -172,14 +175,14 @@ impl Channel {
     ) -> ClientStream<A, T, E>
     where
         A: Args + Serialize + Send + 'static,
-        T: DeserializeOwned + 'static,
-        E: DeserializeOwned + 'static,
+        T: DeserializeOwned + Send + 'static,
+        E: DeserializeOwned + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
         StreamCall::new(self, service, method, args, streams.0, |parts, options| {
             Box::pin(async move {
                 let (id, name) = (parts.callee.id, parts.callee.method.full_name);
-                single(parts, options).await.map_err(|error| name_method(error, id, name))
+                single(parts, options, read_answer).await.map_err(|error| name_method(error, id, name))
             })
         })
     }
@@ -196,7 +199,7 @@ impl Channel {
         A: Args + Serialize + Send + 'static,
         T: Send + 'static,
         S: Send + 'static,
-        E: DeserializeOwned + 'static,
+        E: DeserializeOwned + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
         StreamCall::new(self, service, method, args, streams.0, |parts, options| {
@@ -225,77 +228,155 @@ impl Channel {
     }
 }
 
-/// Publishes the call. Its producers wait in the pump.
-async fn start<A: Args + Serialize>(parts: Parts<A>, options: CallOptions) -> Result<(Pump, LiveCall), Status> {
-    let Parts { channel, callee, args, sources } = parts;
-    if let Some(status) = options.invalid() {
-        return Err(status);
-    }
-    let deadline = deadline_of(&channel, &callee, &options)?;
-    let (connection, published) = publish_slowly(channel, callee, args, options, deadline, None).await?;
-    let Published::Live(key) = published else {
-        return Err(Status::internal("a call with streams with a one-way shape"));
-    };
-    let codec = callee.item_codec(&connection);
-    let sending = sources.into_iter().map(|source| Sending::new(source, codec)).collect();
-    Ok((Pump::new(Arc::clone(&connection), key, sending), LiveCall::new(connection, key)))
+/// A call with streams that can be sent again as long as nothing was taken from them.
+struct Restartable<A> {
+    call: Resendable<A>,
+    sources: Vec<Box<dyn Source>>,
+    resends: Resends,
+    refused: Option<(Arc<Connection>, Refusal)>,
 }
 
-async fn single<A, T, E>(parts: Parts<A>, options: CallOptions) -> Result<T, CallError<E>>
-where
-    A: Args + Serialize,
-    T: DeserializeOwned + 'static,
-    E: DeserializeOwned + 'static,
-{
-    // Declared in this order, so that a call that is dropped is cancelled before its producers are.
-    let (mut pump, mut live) = start(parts, options).await?;
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = live.poll(cx, read_result) {
-            return Poll::Ready(result);
+impl<A: Args + Serialize + Send> Restartable<A> {
+    fn new(parts: Parts<A>, options: CallOptions) -> Result<Self, Status> {
+        let Parts { channel, callee, args, sources } = parts;
+        if let Some(status) = options.invalid() {
+            return Err(status);
         }
-        // The reply ends the call, not the end of what it takes.
-        let _ = pump.poll(cx);
-        Poll::Pending
-    })
-    .await
+        let deadline = deadline_of(&channel, &callee, &options)?;
+        let call = Resendable { channel, callee, args: Kept::new(args), options, deadline };
+        Ok(Restartable { call, sources, resends: Resends::default(), refused: None })
+    }
+
+    /// Publishes the call. Its producers wait in the pump.
+    async fn start(&mut self) -> Result<(Pump, LiveCall), Status> {
+        let (connection, published) = publish_slowly(&self.call, self.refused.take()).await?;
+        let Published::Live(key) = published else {
+            return Err(Status::internal("a call with streams with a one-way shape"));
+        };
+        let codec = self.call.callee.item_codec(&connection);
+        let sending = std::mem::take(&mut self.sources).into_iter().map(|source| Sending::new(source, codec)).collect();
+        Ok((Pump::new(Arc::clone(&connection), key, sending), LiveCall::new(connection, key)))
+    }
+
+    /// The server went away before it took the call: it can be started elsewhere if its sources gave nothing yet.
+    fn take_back(&mut self, live: LiveCall, sources: Option<Vec<Box<dyn Source>>>) -> Result<(), Status> {
+        self.sources = sources.ok_or_else(never_accepted)?;
+        self.refused = Some(self.resends.again(&self.call.channel, live.into_connection())?);
+        Ok(())
+    }
+}
+
+async fn single<A, T, E>(
+    parts: Parts<A>,
+    options: CallOptions,
+    read: fn(Reply, &[u8]) -> Answer<T, E>,
+) -> Result<T, CallError<E>>
+where
+    A: Args + Serialize + Send,
+{
+    let mut call = Restartable::new(parts, options)?;
+    loop {
+        // Declared in this order, so that a call that is dropped is cancelled before its producers are.
+        let (mut pump, mut live) = call.start().await?;
+        let answer = poll_fn(|cx| {
+            if let Poll::Ready(answer) = live.poll(cx, read) {
+                return Poll::Ready(answer);
+            }
+            // The reply ends the call, not the end of what it takes.
+            let _ = pump.poll(cx);
+            Poll::Pending
+        })
+        .await;
+        match answer {
+            Answer::Result(result) => return result,
+            Answer::NeverAccepted => call.take_back(live, pump.into_sources())?,
+        }
+    }
 }
 
 /// Waits until the call is answered with a stream. Its producers start in their own task when the request was written.
-pub(crate) async fn returned<A: Args + Serialize, E>(
+pub(crate) async fn returned<A: Args + Serialize + Send, E>(
     parts: Parts<A>,
     options: CallOptions,
     read: fn(Reply, &[u8]) -> CallError<E>,
 ) -> Result<Remote, CallError<E>> {
-    let (pump, live) = start(parts, options).await?;
-    let (mut pump, mut live) = (Some(pump).filter(Pump::is_under_way), live);
-    let opened = poll_fn(|cx| {
-        if let Some(waiting) = &mut pump
-            && waiting.poll_start(cx).is_ready()
-            && let Some(pump) = pump.take()
-        {
-            tokio::spawn(pump);
+    let mut call = Restartable::new(parts, options)?;
+    loop {
+        let (pump, mut live) = call.start().await?;
+        let mut producers = Producers::of(pump);
+        let opened = poll_fn(|cx| {
+            producers.poll_start(cx);
+            live.poll_opened(cx, |reply, copied| match reply {
+                Reply::Failed(Ending::NeverAccepted) => None,
+                reply => Some(read(reply, copied)),
+            })
+        })
+        .await;
+        match opened {
+            Ok(_metadata) => {
+                return match live.into_key() {
+                    Some((connection, key)) => Ok(Remote::of_call(StreamCallKey { connection, key, over: false })),
+                    None => Err(CallError::Status(Status::internal("a call was answered twice"))),
+                };
+            }
+            Err(Some(error)) => return Err(error),
+            Err(None) => call.take_back(live, producers.into_sources().await)?,
         }
-        live.poll_opened(cx, read)
-    })
-    .await;
-    match opened {
-        Ok(_metadata) => match live.into_key() {
-            Some((connection, key)) => Ok(Remote::of_call(StreamCallKey { connection, key, over: false })),
-            None => Err(CallError::Status(Status::internal("a call was answered twice"))),
-        },
-        Err(error) => Err(error),
     }
 }
 
-pub(crate) async fn oneway<A: Args + Serialize>(parts: Parts<A>, options: CallOptions) -> Result<(), Status> {
-    let (mut pump, mut live) = start(parts, options).await?;
-    poll_fn(|cx| match live.poll(cx, ended_early) {
-        Poll::Ready(result) => Poll::Ready(result),
-        Poll::Pending => pump.poll_start(cx).map(Ok),
-    })
-    .await?;
+/// The producers of a call that gives a stream, before and after they have a task of their own.
+enum Producers {
+    None,
+    Waiting(Pump),
+    Running(JoinHandle<Option<Vec<Box<dyn Source>>>>),
+}
+
+impl Producers {
+    fn of(pump: Pump) -> Self {
+        if pump.is_under_way() { Producers::Waiting(pump) } else { Producers::None }
+    }
+
+    /// Gives them their task when the request was written.
+    fn poll_start(&mut self, cx: &mut Context<'_>) {
+        let Producers::Waiting(waiting) = self else { return };
+        if waiting.poll_start(cx).is_ready()
+            && let Producers::Waiting(mut pump) = std::mem::replace(self, Producers::None)
+        {
+            *self = Producers::Running(tokio::spawn(async move {
+                (&mut pump).await;
+                pump.into_sources()
+            }));
+        }
+    }
+
+    /// Takes the sources back, where the call is over and they gave nothing yet.
+    async fn into_sources(self) -> Option<Vec<Box<dyn Source>>> {
+        match self {
+            Producers::None => Some(Vec::new()),
+            Producers::Waiting(pump) => pump.into_sources(),
+            // It ends with the call. One that panicked has nothing to give.
+            Producers::Running(task) => task.await.ok().flatten(),
+        }
+    }
+}
+
+pub(crate) async fn oneway<A: Args + Serialize + Send>(parts: Parts<A>, options: CallOptions) -> Result<(), Status> {
+    let mut call = Restartable::new(parts, options)?;
+    let (pump, live) = loop {
+        let (mut pump, mut live) = call.start().await?;
+        let written = poll_fn(|cx| match live.poll(cx, ended_early) {
+            Poll::Ready(ended) => Poll::Ready(ended),
+            Poll::Pending => pump.poll_start(cx).map(Ok),
+        });
+        match written.await {
+            Ok(()) => break (pump, live),
+            Err(Ending::NeverAccepted) => call.take_back(live, pump.into_sources())?,
+            Err(ending) => return Err(ending.status()),
+        }
+    };
     tokio::spawn(async move {
-        let mut pump = pump;
+        let (mut pump, mut live) = (pump, live);
         poll_fn(|cx| {
             let over = live.poll(cx, ended_early);
             let _ = pump.poll(cx);
@@ -307,9 +388,9 @@ pub(crate) async fn oneway<A: Args + Serialize>(parts: Parts<A>, options: CallOp
 }
 
 /// What became of a one-way call before it was written. What its handler ended with is nobody's business.
-fn ended_early(reply: Reply, _: &[u8]) -> Result<(), Status> {
+fn ended_early(reply: Reply, _: &[u8]) -> Result<(), Ending> {
     match reply {
-        Reply::Failed(ending) => Err(ending.status()),
+        Reply::Failed(ending) => Err(ending),
         _ => Ok(()),
     }
 }
@@ -320,20 +401,12 @@ impl<A> Parts<A> {
     }
 }
 
-/// As `single` for tools, which take the result as it is.
-pub(crate) async fn single_bytes<A: Args + Serialize>(
+/// A call with one result for tools, which take it as it is.
+pub(crate) async fn single_bytes<A: Args + Serialize + Send>(
     parts: Parts<A>,
     options: CallOptions,
 ) -> Result<bytes::Bytes, CallError<bytes::Bytes>> {
-    let (mut pump, mut live) = start(parts, options).await?;
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = live.poll(cx, crate::client::reply::read_bytes) {
-            return Poll::Ready(result);
-        }
-        let _ = pump.poll(cx);
-        Poll::Pending
-    })
-    .await
+    single(parts, options, read_bytes_answer).await
 }
 
 /// A call whose returned stream is open. Dropping it cancels the call.

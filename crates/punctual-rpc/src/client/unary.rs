@@ -1,13 +1,15 @@
 //! The call object of a unary method, which is the future.
 
+use crate::client::attempts::{self, Resendable};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
+use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
-use crate::client::publish::{
-    Callee, Published, Request, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
-};
-use crate::client::reply::{LiveCall, name_method, read_result};
+use crate::client::publish::{Callee, Published, Request, Unpublished, deadline_of, publish, refusal_status};
+use crate::client::reply::{Answer, LiveCall, name_method, read_answer};
+use crate::client::retry::RetryPolicy;
 use crate::transport::BoxFuture;
+use punctual_clock::Instant;
 use punctual_proto::codec::Args;
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::session::Refusal;
@@ -16,7 +18,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -42,15 +43,15 @@ pub struct Unary<A, T, E> {
     service: &'static ServiceDescriptor,
     method: &'static MethodDescriptor,
     options: CallOptions,
-    state: State<A>,
-    result: PhantomData<fn() -> (T, E)>,
+    state: State<A, T, E>,
 }
 
-enum State<A> {
+enum State<A, T, E> {
     New(A),
-    /// What is not plain waits in a box.
-    Waiting(BoxFuture<'static, Result<(Arc<Connection>, Published), Status>>),
-    Live(LiveCall),
+    /// Its arguments are kept: a server that goes away before it takes the call leaves it to be sent elsewhere.
+    Live(LiveCall, A, Instant),
+    /// What is not plain runs in a box.
+    Boxed(BoxFuture<'static, Result<T, CallError<E>>>),
     Done,
 }
 
@@ -62,28 +63,43 @@ impl<A, T, E> Unary<A, T, E> {
         args: A,
         options: CallOptions,
     ) -> Self {
-        Unary { channel, service, method, options, state: State::New(args), result: PhantomData }
+        Unary { channel, service, method, options, state: State::New(args) }
     }
 
     call_options!();
+
+    /// Makes the call again by this policy, or with `None` never, whatever the channel's settings say. It fails with
+    /// InvalidArgument where its method is not idempotent.
+    pub fn retry(mut self, policy: impl Into<Option<RetryPolicy>>) -> Self {
+        self.options = self.options.retry(policy);
+        self
+    }
 }
 
 // The arguments are moved out before they are used, never pinned.
 impl<A, T, E> Unpin for Unary<A, T, E> {}
 
-impl<A: Args + Serialize + Send + 'static, T, E> Unary<A, T, E> {
-    fn first_poll(&mut self, args: A, cx: &mut Context<'_>) -> Result<State<A>, Status> {
+impl<A, T, E> Unary<A, T, E>
+where
+    A: Args + Serialize + Send + 'static,
+    T: DeserializeOwned + Send + 'static,
+    E: DeserializeOwned + Send + 'static,
+{
+    fn first_poll(&mut self, args: A, cx: &mut Context<'_>) -> Result<State<A, T, E>, Status> {
         if let Some(status) = self.options.invalid() {
             return Err(status);
         }
         let callee = Callee::of(self.service, self.method);
         let deadline = deadline_of(&self.channel, &callee, &self.options)?;
         let mut refused = None;
-        if let Some(connection) = self.channel.current() {
+        if !self.channel.has_policies()
+            && self.options.retry_policy().is_none()
+            && let Some(connection) = self.channel.current()
+        {
             let (clock, options) = (self.channel.clock(), &self.options);
             let request = Request { clock, callee: &callee, args: &args, options, deadline };
             match publish(&request, &connection, None, cx.waker()) {
-                Ok(Published::Live(key)) => return Ok(State::Live(LiveCall::new(connection, key))),
+                Ok(Published::Live(key)) => return Ok(State::Live(LiveCall::new(connection, key), args, deadline)),
                 Ok(Published::Sent(_)) => return Err(Status::internal("a unary method with a one-way shape")),
                 Err(Unpublished::Status(status)) => return Err(status),
                 Err(Unpublished::Gate(refusal @ (Refusal::Elapsed | Refusal::Full { .. }))) => {
@@ -92,17 +108,29 @@ impl<A: Args + Serialize + Send + 'static, T, E> Unary<A, T, E> {
                 Err(Unpublished::Gate(refusal)) => refused = Some((connection, refusal)),
             }
         }
-        let options = std::mem::take(&mut self.options);
-        let slow = publish_slowly(self.channel.clone(), callee, args, options, deadline, refused);
-        Ok(State::Waiting(Box::pin(slow)))
+        Ok(self.boxed(args, deadline, refused))
+    }
+
+    /// The call with everything that may happen to it.
+    fn boxed(&mut self, args: A, deadline: Instant, refused: Option<(Arc<Connection>, Refusal)>) -> State<A, T, E> {
+        let (channel, callee) = (self.channel.clone(), Callee::of(self.service, self.method));
+        let (args, options) = (Kept::new(args), std::mem::take(&mut self.options));
+        let call = Resendable { channel, callee, args, options, deadline };
+        State::Boxed(Box::pin(attempts::call(call, refused, read_answer)))
+    }
+
+    /// The server went away before it took the call.
+    fn resend(&mut self, connection: Arc<Connection>, args: A, deadline: Instant) -> State<A, T, E> {
+        self.channel.counters().count_resend();
+        self.boxed(args, deadline, Some((connection, Refusal::GoingAway)))
     }
 }
 
 impl<A, T, E> Future for Unary<A, T, E>
 where
     A: Args + Serialize + Send + 'static,
-    T: DeserializeOwned + 'static,
-    E: DeserializeOwned + 'static,
+    T: DeserializeOwned + Send + 'static,
+    E: DeserializeOwned + Send + 'static,
 {
     type Output = Result<T, CallError<E>>;
 
@@ -110,41 +138,42 @@ where
         let this = self.get_mut();
         loop {
             match &mut this.state {
-                State::Live(live) => {
-                    let result = ready!(live.poll(cx, read_result));
-                    this.state = State::Done;
-                    let method = this.method;
-                    return Poll::Ready(result.map_err(|error| name_method(error, method.id, method.full_name)));
+                State::Live(live, ..) => {
+                    let answer = ready!(live.poll(cx, read_answer));
+                    let State::Live(live, args, deadline) = std::mem::replace(&mut this.state, State::Done) else {
+                        continue;
+                    };
+                    match answer {
+                        Answer::Result(result) => return Poll::Ready(this.named(result)),
+                        Answer::NeverAccepted => this.state = this.resend(live.into_connection(), args, deadline),
+                    }
                 }
                 State::New(_) => {
                     let State::New(args) = std::mem::replace(&mut this.state, State::Done) else { continue };
                     match this.first_poll(args, cx) {
                         // The gate parked this task's waker with the request.
-                        Ok(live @ State::Live(_)) => {
+                        Ok(live @ State::Live(..)) => {
                             this.state = live;
                             return Poll::Pending;
                         }
-                        Ok(waiting) => this.state = waiting,
+                        Ok(boxed) => this.state = boxed,
                         Err(status) => return Poll::Ready(Err(CallError::Status(status))),
                     }
                 }
-                State::Waiting(waiting) => match ready!(waiting.as_mut().poll(cx)) {
-                    Ok((connection, Published::Live(key))) => {
-                        this.state = State::Live(LiveCall::new(connection, key));
-                    }
-                    Ok((_, Published::Sent(_))) => {
-                        this.state = State::Done;
-                        let status = Status::internal("a unary method with a one-way shape");
-                        return Poll::Ready(Err(CallError::Status(status)));
-                    }
-                    Err(status) => {
-                        this.state = State::Done;
-                        return Poll::Ready(Err(CallError::Status(status)));
-                    }
-                },
+                State::Boxed(boxed) => {
+                    let result = ready!(boxed.as_mut().poll(cx));
+                    this.state = State::Done;
+                    return Poll::Ready(this.named(result));
+                }
                 State::Done => panic!("a call was polled after it was done"),
             }
         }
+    }
+}
+
+impl<A, T, E> Unary<A, T, E> {
+    fn named(&self, result: Result<T, CallError<E>>) -> Result<T, CallError<E>> {
+        result.map_err(|error| name_method(error, self.method.id, self.method.full_name))
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Sending {
     codec: Codec,
     /// What was produced and found no room.
     pending: Option<Pending>,
+    /// The source gave something: it cannot be started again.
+    taken: bool,
 }
 
 enum Pending {
@@ -56,12 +58,17 @@ enum Step {
 
 impl Sending {
     pub(crate) fn new(source: Box<dyn Source>, codec: Codec) -> Self {
-        Sending { source: Some(source), codec, pending: None }
+        Sending { source: Some(source), codec, pending: None, taken: false }
     }
 
     /// Whether its end was not queued.
     pub(crate) fn is_under_way(&self) -> bool {
         self.source.is_some() || self.pending.is_some()
+    }
+
+    /// The source, if it gave nothing yet.
+    pub(crate) fn into_source(self) -> Option<Box<dyn Source>> {
+        self.source.filter(|_| !self.taken)
     }
 
     /// Sends what there is and has room. Ready when its end is queued, or nothing can be sent any more.
@@ -88,6 +95,7 @@ impl Sending {
         with_scratch(|buffer| {
             let Some(source) = self.source.as_mut() else { return Poll::Ready(Step::Ended) };
             let produced = ready!(source.poll_next(cx, self.codec, buffer));
+            self.taken = true;
             let (codec, mut body) = match check(produced, sink.limits(), buffer) {
                 Produced::Raw(codec, bytes) => (codec, Body::shared(bytes)),
                 Produced::Encoded(codec) if buffer.len() >= HAND_OVER_BYTES => {

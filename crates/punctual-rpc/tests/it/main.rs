@@ -12,6 +12,8 @@ mod limits;
 mod listen;
 mod races;
 mod reconnect;
+mod resend;
+mod retry;
 mod scenarios;
 mod stop;
 mod streams;

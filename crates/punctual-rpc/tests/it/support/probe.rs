@@ -7,6 +7,7 @@ use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::schema::{EnumType, Field, Fields, Schema, StructType, Type, Variant};
 use punctual_rpc::{Channel, Inbound, OneWay, Service, Status, Unary, auth};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -118,6 +119,7 @@ pub(crate) static DESCRIPTOR: ServiceDescriptor = ServiceDescriptor::new(
         MethodDescriptor::unary("Probe/repeat", Wait::TYPE, &Type::Str, STATUS),
         MethodDescriptor::unary("Probe/block", Nothing::TYPE, &Type::Unit, STATUS),
         MethodDescriptor::unary("Probe/published", Nothing::TYPE, &Type::U64, STATUS),
+        MethodDescriptor::unary("Probe/flaky", Nothing::TYPE, &Type::U64, STATUS).idempotent(),
     ],
 );
 
@@ -136,6 +138,9 @@ pub(crate) struct Ledger {
     /// Open to let `wait` go on.
     pub(crate) gate: watch::Sender<bool>,
     pub(crate) changed: Notify,
+    /// What `flaky` fails with, one attempt after the other, and the attempts that it saw.
+    pub(crate) failures: Mutex<VecDeque<Status>>,
+    pub(crate) attempts: AtomicU64,
     blocked: Mutex<bool>,
     unblocked: Condvar,
     /// Run while the result of `published` is encoded.
@@ -230,6 +235,13 @@ impl Probe {
         Ok(args.gate)
     }
 
+    /// The number of the attempt, once there is no failure left.
+    async fn flaky(self) -> Result<u64, Status> {
+        let attempt = self.ledger.attempts.fetch_add(1, Ordering::SeqCst) + 1;
+        self.ledger.changed();
+        self.ledger.failures.lock().unwrap().pop_front().map_or(Ok(attempt), Err)
+    }
+
     async fn note(self, args: Text) {
         let budget = Context::current().and_then(|context| context.remaining()).unwrap_or_default();
         self.ledger.note_budgets.lock().unwrap().push(u64::try_from(budget.as_micros()).unwrap());
@@ -282,6 +294,7 @@ impl Service for Probe {
                 Ok::<_, Status>(())
             }),
             15 => call.unary(move |_: Nothing| async move { Ok::<_, Status>(Published(probe.ledger)) }),
+            16 => call.unary(move |_: Nothing| probe.flaky()),
             10 => call.oneway(move |_: Raw| async move {
                 let mut gate = probe.ledger.gate.subscribe();
                 // The test may be over.
@@ -366,6 +379,11 @@ impl ProbeClient {
 
     pub(crate) fn published(&self) -> Unary<Nothing, u64, Status> {
         self.channel.unary(&DESCRIPTOR, 15, Nothing {})
+    }
+
+    /// Fails as its ledger says.
+    pub(crate) fn flaky(&self) -> Unary<Nothing, u64, Status> {
+        self.channel.unary(&DESCRIPTOR, 16, Nothing {})
     }
 
     pub(crate) fn unserved(&self) -> Unary<Nothing, (), Status> {

@@ -1,0 +1,54 @@
+//! The settings of a channel as calls and connections read them.
+
+use crate::client::config::ChannelConfig;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The settings of this moment, shared with what reads them now and then.
+pub(crate) type SharedConfig = Arc<ArcSwap<ChannelConfig>>;
+
+/// No default timeout, in nanoseconds.
+const NONE: u64 = u64::MAX;
+
+/// A channel's settings. The two that a plain call needs lie beside the rest, where reading them costs a load.
+pub(crate) struct Settings {
+    config: SharedConfig,
+    default_timeout: AtomicU64,
+    has_policies: AtomicBool,
+}
+
+impl Settings {
+    pub(crate) fn new(config: ChannelConfig) -> Self {
+        Settings {
+            default_timeout: AtomicU64::new(nanos(config.default_timeout)),
+            has_policies: AtomicBool::new(config.has_policies()),
+            config: Arc::new(ArcSwap::from_pointee(config)),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> SharedConfig {
+        Arc::clone(&self.config)
+    }
+
+    pub(crate) fn load(&self) -> Arc<ChannelConfig> {
+        self.config.load_full()
+    }
+
+    pub(crate) fn default_timeout(&self) -> Option<Duration> {
+        match self.default_timeout.load(Ordering::Relaxed) {
+            NONE => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+
+    pub(crate) fn has_policies(&self) -> bool {
+        self.has_policies.load(Ordering::Relaxed)
+    }
+}
+
+/// Five centuries count as none.
+fn nanos(timeout: Option<Duration>) -> u64 {
+    timeout.and_then(|timeout| u64::try_from(timeout.as_nanos()).ok()).unwrap_or(NONE)
+}
