@@ -1,7 +1,7 @@
 //! The context itself: a small value that moves in and out of a thread-local around each poll of a handler.
 
 use crate::scope::CURRENT;
-use crate::{CancelReason, Host, Identity, Metadata, Peer, Scoped, TaskScope};
+use crate::{CancelReason, Host, Identity, Metadata, MetadataError, Peer, Scoped, TaskScope};
 use punctual_clock::Instant;
 use std::fmt;
 use std::future::poll_fn;
@@ -79,6 +79,16 @@ impl Context {
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// Sends an entry along with the reply: the result, the error, or the opening of the returned stream, whichever it
+    /// becomes. The caller reads it as the response's metadata. Entries keep their order, and names may repeat.
+    ///
+    /// # Errors
+    /// Where the entry is not one, all of them would be over the connection's metadata limit, or there is no reply that it
+    /// could go with: the call is one-way, was answered or is over, or this is a durable task.
+    pub fn respond_with(&self, name: &str, value: impl AsRef<[u8]>) -> Result<(), MetadataError> {
+        self.host.respond_with(self.key, name, value.as_ref())
     }
 
     /// The other end of the connection, or `None` for a durable task.

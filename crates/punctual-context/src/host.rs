@@ -1,6 +1,6 @@
 //! What a runtime must tell a context about the calls or attempts that it runs.
 
-use crate::Identity;
+use crate::{Identity, MetadataError};
 use punctual_clock::Clock;
 use std::fmt;
 use std::task::{self, Poll};
@@ -77,4 +77,13 @@ pub trait Host: Send + Sync + 'static {
 
     /// Ready once `key` is cancelled; otherwise `cx` is woken when it is.
     fn poll_cancelled(&self, key: u64, cx: &mut task::Context<'_>) -> Poll<CancelReason>;
+
+    /// Sends an entry of metadata along with the reply of `key`.
+    ///
+    /// # Errors
+    /// Where the entry is not one, or there is no reply that it could go with, as with a host that answers nobody.
+    fn respond_with(&self, key: u64, name: &str, value: &[u8]) -> Result<(), MetadataError> {
+        let _ = (key, name, value);
+        Err(MetadataError::NoReply)
+    }
 }

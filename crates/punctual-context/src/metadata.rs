@@ -122,6 +122,15 @@ pub enum MetadataError {
     NameTooLong(usize),
     /// A value of this many bytes; the limit is 65,535.
     ValueTooLong(usize),
+    /// All entries together have this many bytes.
+    TooLong {
+        /// With the new one.
+        bytes: usize,
+        /// The connection's `metadata_bytes_max`.
+        max: usize,
+    },
+    /// There is no reply that metadata could go with.
+    NoReply,
 }
 
 impl fmt::Display for MetadataError {
@@ -133,6 +142,12 @@ impl fmt::Display for MetadataError {
             }
             MetadataError::NameTooLong(len) => write!(f, "a metadata name has {len} bytes; the limit is 255"),
             MetadataError::ValueTooLong(len) => write!(f, "a metadata value has {len} bytes; the limit is 65535"),
+            MetadataError::TooLong { bytes, max } => {
+                write!(f, "the metadata have {bytes} bytes; metadata_bytes_max of this connection is {max}")
+            }
+            MetadataError::NoReply => f.write_str(
+                "there is no reply that metadata could go with: the call is one-way, answered or over, or a durable task",
+            ),
         }
     }
 }

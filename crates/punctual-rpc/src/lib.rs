@@ -18,7 +18,8 @@ pub mod transport;
 pub use address::{Address, AddressError};
 pub use client::{
     ATTEMPTS_MAX, CallOptions, Channel, ChannelBuilder, ChannelConfig, ClientStream, Duplex, JsonItems, JsonReply,
-    JsonStream, MethodPolicy, OneWay, OneWayStream, RetryBudget, RetryPolicy, ServerStream, StreamCall, Streams, Unary,
+    JsonStream, MethodPolicy, OneWay, OneWayStream, Response, RetryBudget, RetryPolicy, ServerStream, StreamCall,
+    Streams, Unary, WithResponse,
 };
 pub use punctual_proto::contract::MethodDescriptor;
 pub use punctual_proto::describe::{HealthStatus, ServiceDescription};

@@ -33,6 +33,8 @@ use std::task::{Context, Poll, ready};
 /// nothing, and stops its producer at the window.
 pub struct Streaming<T, E = Status> {
     inner: Inner<T, E>,
+    /// What came with its opening.
+    metadata: Metadata,
     /// What came with its end, or goes with it.
     trailers: Trailers,
     /// Its last item was given out.
@@ -96,12 +98,19 @@ impl<T, E> Streaming<T, E> {
         }
     }
 
-    pub(crate) fn remote(remote: Remote) -> Self {
-        Self::from_inner(Inner::Remote(Box::new(remote)))
+    /// What the server sent along when it opened this stream; empty for one that a handler was given, or made.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    pub(crate) fn remote(mut remote: Remote) -> Self {
+        let metadata = remote.take_metadata();
+        Streaming { metadata, ..Self::from_inner(Inner::Remote(Box::new(remote))) }
     }
 
     fn from_inner(inner: Inner<T, E>) -> Self {
-        Streaming { inner, trailers: Trailers::Known(Metadata::new()), ended: false }
+        Streaming { inner, metadata: Metadata::new(), trailers: Trailers::Known(Metadata::new()), ended: false }
     }
 
     /// The trailers of a stream that has come to its clean end.

@@ -75,6 +75,20 @@ impl<'a> Body<'a> {
         if self.copied.is_empty() { &self.linked } else { self.copied }
     }
 
+    /// Forgets the frame but for the body in it: its head changes, and so must be written anew.
+    pub(crate) fn unframe(&mut self) {
+        if self.frame.is_empty() {
+            return;
+        }
+        if self.copied.is_empty() && self.linked.is_empty() {
+            let frame: &'a mut [u8] = std::mem::take(&mut self.frame);
+            let frame: &'a [u8] = frame;
+            self.copied = frame.get(self.body_at..).unwrap_or_default();
+        } else {
+            *self = Body::shared(std::mem::take(self).into_bytes());
+        }
+    }
+
     /// The frame, ready to be sent for `call`, and what is copied behind it.
     #[inline]
     pub(crate) fn frame_for(&mut self, call: CallId) -> Option<(&[u8], &[u8])> {

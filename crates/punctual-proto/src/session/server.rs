@@ -13,6 +13,7 @@ mod answers;
 mod cancelled;
 mod drain;
 mod inbound;
+mod reply_metadata;
 mod run;
 mod streams;
 
@@ -227,12 +228,19 @@ impl ServerSession {
             return self.finish_stream(key, &head, body, waker);
         }
         if run.state == State::Live && key.call.is_pending() {
+            let metadata = self.take_metadata(at);
+            let mut head = head;
+            if let Some(metadata) = &metadata {
+                head.metadata = metadata.as_encoded();
+                body.unframe();
+            }
             let fits = self.out.fits(message_size(&head, body), 0);
             if !fits || self.out.is_bulk(&head, body) && !self.out.bulk_fits(body.len()) {
                 if let Some(new) = waker.take() {
                     // What is waited for is what was missing: a ring that is full may go with a queue that has room.
                     *waker = self.park(key, fits, new);
                 }
+                self.keep_metadata(at, metadata);
                 return Finished::NoRoom;
             }
             self.out.push_message(key.call, head, body, None);
@@ -280,6 +288,9 @@ impl ServerSession {
             stale.effects.get_or_insert_default().wakers.append(&mut run.watchers);
         }
         stale.waker = run.waker.take();
+        if let Some(metadata) = run.metadata.take() {
+            stale.effects.get_or_insert_default().garbage.push(metadata.as_encoded().clone());
+        }
         if let Some(mut streams) = run.streams.take() {
             let effects = stale.effects.get_or_insert_default();
             streams.close(&mut self.flow, &mut self.out, effects);

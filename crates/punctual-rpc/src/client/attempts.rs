@@ -117,7 +117,7 @@ where
         let Published::Live(key) = published else {
             return Err(Status::internal("a unary method with a one-way shape").into());
         };
-        let mut live = LiveCall::new(Arc::clone(&connection), key);
+        let mut live = LiveCall::of(Arc::clone(&connection), key, &call.options);
         match poll_fn(|cx| live.poll(cx, read)).await {
             Answer::Result(result) => return result,
             Answer::NeverAccepted => refused = Some(resends.again(&call.channel, connection)?),

@@ -1,5 +1,6 @@
 //! What a caller may say about one call.
 
+use crate::client::response::Heard;
 use crate::client::retry::RetryPolicy;
 use punctual_clock::Instant;
 use punctual_context::{Context, Metadata, MetadataError};
@@ -25,6 +26,8 @@ struct Extra {
     invalid: Option<MetadataError>,
     /// What the call itself says of retries; `Some(None)` for none.
     retry: Option<Option<RetryPolicy>>,
+    /// Who wants the metadata of the replies.
+    heard: Option<Heard>,
 }
 
 impl Default for CallOptions {
@@ -100,6 +103,16 @@ impl CallOptions {
     /// What the call itself says of retries.
     pub(crate) fn retry_policy(&self) -> Option<&Option<RetryPolicy>> {
         self.extra.as_ref()?.retry.as_ref()
+    }
+
+    /// The metadata of its replies are wanted.
+    pub(crate) fn hear(&mut self) -> Heard {
+        self.extra.get_or_insert_default().heard.get_or_insert_default().clone()
+    }
+
+    /// Who wants the metadata of its replies.
+    pub(crate) fn heard(&self) -> Option<&Heard> {
+        self.extra.as_ref()?.heard.as_ref()
     }
 
     /// Does not inherit the deadline of the handler that this code runs in.

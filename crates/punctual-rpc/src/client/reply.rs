@@ -1,6 +1,8 @@
 //! A published call: its slot, and what becomes of its reply.
 
 use crate::client::connection::Connection;
+use crate::client::options::CallOptions;
+use crate::client::response::Heard;
 use crate::scratch::with_scratch;
 use bytes::Bytes;
 use punctual_proto::codec::{self, Codec, CodecError};
@@ -18,11 +20,18 @@ pub(crate) struct LiveCall {
     connection: Arc<Connection>,
     /// `None` once the slot was given back.
     key: Option<CallKey>,
+    /// Who wants the metadata of its reply.
+    heard: Option<Heard>,
 }
 
 impl LiveCall {
     pub(crate) fn new(connection: Arc<Connection>, key: CallKey) -> Self {
-        LiveCall { connection, key: Some(key) }
+        LiveCall { connection, key: Some(key), heard: None }
+    }
+
+    /// The same of a call with these options.
+    pub(crate) fn of(connection: Arc<Connection>, key: CallKey, options: &CallOptions) -> Self {
+        LiveCall { connection, key: Some(key), heard: options.heard().cloned() }
     }
 
     /// Polls for the reply, and reads it with `read` outside of the lock.
@@ -37,12 +46,28 @@ impl LiveCall {
                     ReplyPoll::NeedsWaker => fresh = Some(cx.waker().clone()),
                     ReplyPoll::Ready(reply) => {
                         self.key = None;
-                        return Poll::Ready(read(reply, buffer));
+                        return Poll::Ready(self.read(reply, buffer, read));
                     }
                 }
             }
         })
     }
+
+    #[inline]
+    fn read<R>(&self, reply: Reply, copied: &[u8], read: impl FnOnce(Reply, &[u8]) -> R) -> R {
+        match self.heard.as_ref().map_or(Ok(()), |heard| heard.hear(&reply, copied)) {
+            Ok(()) => read(reply, copied),
+            Err(status) => read(failed(&status), &[]),
+        }
+    }
+}
+
+/// A reply in place of one that cannot be read.
+fn failed(status: &Status) -> Reply {
+    let mut body = Vec::with_capacity(status.encoded_len());
+    status.encode(&mut body);
+    let head = ReplyHead { outcome: Outcome::Status, codec: Codec::Compact, metadata_bytes: 0 };
+    Reply::Shared(head, Bytes::from(body))
 }
 
 impl LiveCall {

@@ -8,6 +8,7 @@ use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{Callee, Published, deadline_of, publish_slowly};
 use crate::client::pump::Pump;
 use crate::client::reply::{Answer, LiveCall, name_method, read_answer, read_bytes_answer, read_failure};
+use crate::client::response::{WithResponse, read_metadata};
 use crate::streaming::{Remote, Sending, Source, Streaming};
 use crate::transport::BoxFuture;
 use punctual_proto::codec::{Args, Codec};
@@ -100,6 +101,15 @@ impl<A, R> StreamCall<A, R> {
         let callee = Callee::of(service, method);
         let parts = Parts { channel: channel.clone(), callee, args, sources };
         StreamCall { method, options: CallOptions::new(), state: State::New(Box::new(parts), run) }
+    }
+}
+
+impl<A, T, E> StreamCall<A, Result<T, CallError<E>>> {
+    /// The same call, for the metadata that the server sends along with the result or the error. Those of a returned
+    /// stream are with that, too.
+    pub fn with_response(mut self) -> WithResponse<Self> {
+        let heard = self.options.hear();
+        WithResponse::new(self, heard)
     }
 }
 
@@ -255,7 +265,7 @@ impl<A: Args + Serialize + Send> Restartable<A> {
         };
         let codec = self.call.callee.item_codec(&connection);
         let sending = std::mem::take(&mut self.sources).into_iter().map(|source| Sending::new(source, codec)).collect();
-        Ok((Pump::new(Arc::clone(&connection), key, sending), LiveCall::new(connection, key)))
+        Ok((Pump::new(Arc::clone(&connection), key, sending), LiveCall::of(connection, key, &self.call.options)))
     }
 
     /// The server went away before it took the call: it can be started elsewhere if its sources gave nothing yet.
@@ -313,9 +323,11 @@ pub(crate) async fn returned<A: Args + Serialize + Send, E>(
         })
         .await;
         match opened {
-            Ok(_metadata) => {
-                return match live.into_key() {
-                    Some((connection, key)) => Ok(Remote::of_call(StreamCallKey { connection, key, over: false })),
+            Ok(metadata) => {
+                let open = live.into_key().map(|(connection, key)| StreamCallKey { connection, key, over: false });
+                let metadata = read_metadata(metadata).map_err(CallError::Status)?;
+                return match open {
+                    Some(open) => Ok(Remote::of_call(open, metadata)),
                     None => Err(CallError::Status(Status::internal("a call was answered twice"))),
                 };
             }

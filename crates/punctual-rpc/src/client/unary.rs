@@ -7,6 +7,7 @@ use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{Callee, Published, Request, Unpublished, deadline_of, publish, refusal_status};
 use crate::client::reply::{Answer, LiveCall, name_method, read_answer};
+use crate::client::response::WithResponse;
 use crate::client::retry::RetryPolicy;
 use crate::transport::BoxFuture;
 use punctual_clock::Instant;
@@ -74,6 +75,12 @@ impl<A, T, E> Unary<A, T, E> {
         self.options = self.options.retry(policy);
         self
     }
+
+    /// The same call, for the metadata that the server sends along with the result or the error.
+    pub fn with_response(mut self) -> WithResponse<Self> {
+        let heard = self.options.hear();
+        WithResponse::new(self, heard)
+    }
 }
 
 // The arguments are moved out before they are used, never pinned.
@@ -99,7 +106,9 @@ where
             let (clock, options) = (self.channel.clock(), &self.options);
             let request = Request { clock, callee: &callee, args: &args, options, deadline };
             match publish(&request, &connection, None, cx.waker()) {
-                Ok(Published::Live(key)) => return Ok(State::Live(LiveCall::new(connection, key), args, deadline)),
+                Ok(Published::Live(key)) => {
+                    return Ok(State::Live(LiveCall::of(connection, key, options), args, deadline));
+                }
                 Ok(Published::Sent(_)) => return Err(Status::internal("a unary method with a one-way shape")),
                 Err(Unpublished::Status(status)) => return Err(status),
                 Err(Unpublished::Gate(refusal @ (Refusal::Elapsed | Refusal::Full { .. }))) => {

@@ -6,7 +6,7 @@ use crate::server::place::{Place, REFUSAL_BYTES_MAX};
 use crate::server::shared::Shared;
 use bytes::Bytes;
 use punctual_clock::Clock;
-use punctual_context::{CancelReason, Host, Identity, Metadata, Peer};
+use punctual_context::{CancelReason, Host, Identity, Metadata, MetadataError, Peer};
 use punctual_proto::contract::MethodDescriptor;
 use punctual_proto::describe::HealthStatus;
 use punctual_proto::frame::{CallId, CallStreams, Direction, HealthFrame};
@@ -329,6 +329,10 @@ impl Host for Connection {
         let reason = self.session().watch(CallId::from_u64(key), &mut waker, &mut effects);
         effects.run();
         reason.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn respond_with(&self, key: u64, name: &str, value: &[u8]) -> Result<(), MetadataError> {
+        self.session().respond_with(CallId::from_u64(key), name, value)
     }
 }
 

@@ -38,7 +38,7 @@ impl Returned {
 
     fn poll_open(&self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut waker = Some(cx.waker().clone());
-        let opened = self.place.connection.session().open_returned(self.place.key, &[], &mut waker);
+        let opened = self.place.connection.session().open_returned(self.place.key, &mut waker);
         match opened {
             ReturnOpened::Done(driver) => {
                 if let Some(driver) = driver {

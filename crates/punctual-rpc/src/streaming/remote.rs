@@ -2,6 +2,7 @@
 
 use crate::client::StreamCallKey;
 use crate::server::StreamPlace;
+use punctual_context::Metadata;
 use punctual_proto::codec::CodecError;
 use punctual_proto::session::{Consumed, Effects, ItemsPoll, StreamEnd, StreamItem};
 use punctual_proto::status::Status;
@@ -31,17 +32,25 @@ pub(crate) struct Remote {
     consumed: Consumed,
     /// What is consumed is told when it comes to so much, also while there is more in the buffer.
     batch_bytes: u64,
+    /// What came with its opening.
+    metadata: Metadata,
 }
 
 impl Remote {
     pub(crate) fn new(origin: Origin, window_bytes: u32) -> Self {
         let batch_bytes = u64::from(window_bytes) / 2;
-        Remote { origin, buffer: VecDeque::new(), consumed: Consumed::default(), batch_bytes }
+        let (buffer, consumed) = (VecDeque::new(), Consumed::default());
+        Remote { origin, buffer, consumed, batch_bytes, metadata: Metadata::new() }
     }
 
-    pub(crate) fn of_call(call: StreamCallKey) -> Self {
+    pub(crate) fn of_call(call: StreamCallKey, metadata: Metadata) -> Self {
         let window = call.window_bytes();
-        Self::new(Origin::Call(call), window)
+        Remote { metadata, ..Self::new(Origin::Call(call), window) }
+    }
+
+    /// What came with its opening, for who keeps it from here on.
+    pub(crate) fn take_metadata(&mut self) -> Metadata {
+        std::mem::take(&mut self.metadata)
     }
 
     /// What an item that cannot be read means: the fault of the server, or of the caller.

@@ -13,6 +13,7 @@ mod listen;
 mod races;
 mod reconnect;
 mod resend;
+mod response;
 mod retry;
 mod scenarios;
 mod stop;

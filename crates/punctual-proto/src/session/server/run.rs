@@ -3,7 +3,7 @@
 use crate::frame::CallId;
 use crate::session::server::streams::Streams;
 use crate::status::Status;
-use punctual_context::CancelReason;
+use punctual_context::{CancelReason, Metadata};
 use std::sync::OnceLock;
 use std::task::Waker;
 
@@ -28,6 +28,8 @@ pub(crate) struct Run {
     pub(crate) waits_for_room: bool,
     /// Others that wait for a cancel.
     pub(crate) watchers: Vec<Waker>,
+    /// What its handler sends along with the reply.
+    pub(crate) metadata: Option<Box<Metadata>>,
     /// The streams of a call that has some, while it is live.
     pub(crate) streams: Option<Box<Streams>>,
 }
@@ -40,6 +42,7 @@ impl Run {
             waker: None,
             waits_for_room: false,
             watchers: Vec::new(),
+            metadata: None,
             streams: None,
         }
     }

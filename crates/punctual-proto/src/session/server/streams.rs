@@ -99,7 +99,8 @@ impl ServerSession {
     }
 
     /// Answers a call with its returned stream, whose items and end follow.
-    pub fn open_returned(&mut self, key: RunKey, metadata: &[u8], waker: &mut Option<Waker>) -> Opened {
+    pub fn open_returned(&mut self, key: RunKey, waker: &mut Option<Waker>) -> Opened {
+        let metadata = self.take_metadata(key.at as usize);
         let Some(run) = self.runs.get_mut(key.at as usize).filter(|run| run.call == key.call) else {
             return Opened::Over;
         };
@@ -110,7 +111,7 @@ impl ServerSession {
         let head = ResponseHead {
             outcome: Outcome::Ok,
             codec: Codec::Compact,
-            metadata,
+            metadata: metadata.as_deref().map_or(&[], |metadata| metadata.as_encoded()),
             streamed: true,
             total: None,
             body: &[],
@@ -120,6 +121,7 @@ impl ServerSession {
             if let Some(new) = waker.take() {
                 *waker = self.park(key, false, new);
             }
+            self.keep_metadata(key.at as usize, metadata);
             return Opened::NoRoom;
         }
         streams.open = true;

@@ -214,6 +214,9 @@ impl Drop for Dropped {
 
 impl Probe {
     async fn add(args: Add) -> Result<i32, Declined> {
+        if let Some(context) = Context::current().filter(|context| !context.metadata().is_empty()) {
+            context.respond_with("sum-of", format!("{} {}", args.a, args.b)).unwrap();
+        }
         args.a.checked_add(args.b).ok_or(Declined::Overflow)
     }
 
@@ -244,6 +247,10 @@ impl Probe {
 
     async fn note(self, args: Text) {
         let budget = Context::current().and_then(|context| context.remaining()).unwrap_or_default();
+        if args.text == "meta" {
+            let refused = Context::current().unwrap().respond_with("name", "value").unwrap_err();
+            self.ledger.notes.lock().unwrap().push(refused.to_string());
+        }
         self.ledger.note_budgets.lock().unwrap().push(u64::try_from(budget.as_micros()).unwrap());
         self.ledger.notes.lock().unwrap().push(args.text);
         self.ledger.changed();
@@ -259,6 +266,9 @@ impl Probe {
             let caller = auth::caller()?;
             auth::require_scope("add")?;
             return Ok(format!("{} of {}, may add", caller.subject, caller.tenant.unwrap_or_default()));
+        }
+        if let Some(entries) = args.text.strip_prefix("meta:") {
+            return respond(entries);
         }
         match args.text.strip_prefix("fail:") {
             Some(why) => Err(Status::failed_precondition(why)),
@@ -303,6 +313,26 @@ impl Service for Probe {
             _ => call.unimplemented(),
         }
     }
+}
+
+/// Sends `name=length` entries along, then a text of as many characters as `body` says, or a failure.
+fn respond(entries: &str) -> Result<String, Status> {
+    let (mut body, mut fail) = (0, false);
+    for entry in entries.split(' ') {
+        let (name, value) = entry.split_once('=').unwrap();
+        let value: usize = value.parse().unwrap();
+        match name {
+            "body" => body = value,
+            "fail" => fail = true,
+            name => {
+                let context = Context::current().unwrap();
+                context
+                    .respond_with(name, vec![b'm'; value])
+                    .map_err(|error| Status::failed_precondition(error.to_string()))?;
+            }
+        }
+    }
+    if fail { Err(Status::aborted("x".repeat(body))) } else { Ok("x".repeat(body)) }
 }
 
 pub(crate) fn panic_on_purpose() -> Status {

@@ -124,6 +124,7 @@ impl Drop for Made {
 
 impl Flows {
     async fn sum(mut numbers: Streaming<u64, Declined>) -> Result<u64, Declined> {
+        Context::current().unwrap().respond_with("summed", "by a handler").unwrap();
         let mut sum = 0;
         while let Some(number) = numbers.next().await {
             sum += number?;
@@ -132,10 +133,16 @@ impl Flows {
     }
 
     async fn count(args: Wait) -> Result<Streaming<u64, Declined>, Declined> {
+        let context = Context::current().unwrap();
+        context.respond_with("upto", args.gate.to_string()).unwrap();
         if args.gate == 13 {
             return Err(Declined::Overflow);
         }
         let numbers = (0..args.gate).map(|number| if number == 10 { Err(Declined::Overflow) } else { Ok(number) });
+        let late = context.clone();
+        let numbers = numbers.inspect(move |_| {
+            assert!(late.respond_with("late", "x").is_err(), "the head was sent before the first item");
+        });
         let mut trailers = Metadata::new();
         trailers.append("count", args.gate.to_string()).map_err(|error| Declined::Because(error.to_string()))?;
         Ok(Streaming::new(TryItems(numbers)).with_trailers(move || trailers))

@@ -74,7 +74,7 @@ impl StreamWorld {
             return false;
         }
         if !handler.opened {
-            handler.opened = matches!(self.server.open_returned(handler.key, &[], &mut None), ReturnOpened::Done(_));
+            handler.opened = matches!(self.server.open_returned(handler.key, &mut None), ReturnOpened::Done(_));
             return handler.opened;
         }
         let noop = Waker::noop().clone();
