@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod cut_proxy;
+pub mod faulty_link;
 pub mod faulty_store;
 pub mod one_by_one;
 pub mod store_model;
@@ -9,5 +10,6 @@ pub mod store_suite;
 
 pub use clock::{CountingClock, SteppedClock, TokioClock, VirtualClock};
 pub use cut_proxy::{Cut, CutProxy};
+pub use faulty_link::{Faults, FaultyLink, Way};
 pub use faulty_store::{Fault, FaultyStore, Op};
 pub use one_by_one::OneByOne;

@@ -1,20 +1,23 @@
 //! A server at an address of its own, and channels to it.
 
 use crate::support::authority::AUTHORITY;
+use crate::support::faulty::FaultyDial;
 use crate::support::probe::{Ledger, Probe, ProbeClient};
 use crate::support::streams::{FlowLedger, Flows, FlowsClient};
-use punctual_rpc::{Channel, ChannelConfig, Server, ServerBuilder, ServerConfig, ServerHandle};
+use punctual_rpc::{Channel, ChannelBuilder, ChannelConfig, Server, ServerBuilder, ServerConfig, ServerHandle};
+use punctual_testkit::Faults;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
-/// The built-in transports.
+/// The built-in transports, and a Unix socket that carries everything in pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tcp,
     Tls,
     Unix,
     Inproc,
+    Faulty,
 }
 
 /// A running server.
@@ -22,6 +25,8 @@ pub(crate) struct Site {
     pub(crate) address: String,
     pub(crate) server: ServerHandle,
     pub(crate) ledger: Arc<Ledger>,
+    /// What is wrong with the links of its clients.
+    faults: Option<Faults>,
     _dir: Option<TempDir>,
 }
 
@@ -36,7 +41,7 @@ impl Site {
         let ledger = Arc::clone(&probe.ledger);
         let server = server.service(probe).bind().await.unwrap();
         let address = server.local_addrs()[0].clone();
-        Site { address, server: server.spawn(), ledger, _dir: dir }
+        Site { address, server: server.spawn(), ledger, faults: faults(kind), _dir: dir }
     }
 
     /// A site that serves the contract with streams, and the other one beside it.
@@ -47,7 +52,7 @@ impl Site {
         let probe = Probe { ledger: Arc::clone(&ledger) };
         let server = server.service(probe).service(flows).bind().await.unwrap();
         let address = server.local_addrs()[0].clone();
-        (Site { address, server: server.spawn(), ledger, _dir: dir }, streams)
+        (Site { address, server: server.spawn(), ledger, faults: faults(kind), _dir: dir }, streams)
     }
 
     fn prepare(kind: Kind, mut config: ServerConfig) -> (ServerBuilder, Option<TempDir>) {
@@ -58,7 +63,7 @@ impl Site {
                 config.tls.get_or_insert_with(|| AUTHORITY.server());
                 ("tls://127.0.0.1:0".to_owned(), None)
             }
-            Kind::Unix => {
+            Kind::Unix | Kind::Faulty => {
                 let dir = tempfile::tempdir().unwrap();
                 (format!("unix:{}", dir.path().join("socket").display()), Some(dir))
             }
@@ -83,6 +88,21 @@ impl Site {
         if self.address.starts_with("tls://") {
             config.tls.get_or_insert_with(|| AUTHORITY.client());
         }
-        ProbeClient::new(Channel::builder(&self.address).config(config).connect().await.unwrap())
+        let builder = match &self.faults {
+            Some(faults) => ChannelBuilder::dial(FaultyDial::new(&self.address, faults.clone())),
+            None => Channel::builder(&self.address),
+        };
+        ProbeClient::new(builder.config(config).connect().await.unwrap())
     }
 }
+
+fn faults(kind: Kind) -> Option<Faults> {
+    (kind == Kind::Faulty).then(|| {
+        let faults = Faults::default();
+        faults.chop(PIECE_BYTES_MAX, 7);
+        faults
+    })
+}
+
+/// Less than a frame's fragment, so that each is taken in several pieces, and not so little that big messages take long.
+const PIECE_BYTES_MAX: usize = 8 << 10;
