@@ -93,6 +93,9 @@ pub trait Session: Send + 'static {
     /// Whether the connection is to be closed because nothing is left to do on it.
     fn is_finished(&self) -> bool;
 
+    /// Whether the connection takes no new calls and is on its way to its end.
+    fn is_draining(&self) -> bool;
+
     /// Calls under way on this side.
     fn load(&self) -> usize;
 

@@ -220,7 +220,8 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             session.outbox().take(&mut self.batch, &mut self.effects);
         } else if session.outbox().has_output() {
             let until = *self.held_until.get_or_insert(now.after(latency));
-            if now >= until {
+            // A connection that ends holds nothing back.
+            if now >= until || session.is_draining() {
                 session.outbox().take(&mut self.batch, &mut self.effects);
                 self.held_until = None;
             }
@@ -361,13 +362,13 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             session.outbox().push_ping(Ping(0));
         }
         let paused = self.role.must_pause(&mut session);
-        let held = self.held_until.is_some();
+        let held = self.held_until.is_some() && !session.is_draining();
         let closure = session.closure().cloned();
         // The write took a part only: the transport says by a refusal, not by that, when it is to be asked again.
         let go_on = !stalled && !self.batch.is_empty()
             || !stalled && !held && (session.outbox().has_output() || session.is_finished())
             || self.liveness.is_paused() && !paused;
-        let due = session.due_at().min(self.held_until.unwrap_or(Instant::FAR));
+        let due = session.due_at().min(self.held_until.filter(|_| held).unwrap_or(Instant::FAR));
         // More output is no reason to wake up while the transport is stalled, or output is held back anyway.
         let stale =
             if go_on || closure.is_some() { Some(waker) } else { session.outbox().park_driver(waker, stalled || held) };

@@ -88,7 +88,7 @@ impl Faults {
         self.change(|state| (state.piece_bytes_max, state.chance) = (bytes_max, seed));
     }
 
-    /// Each piece that passes waits so long, on tokio's clock.
+    /// Each piece that is written waits so long, on tokio's clock.
     pub fn delay(&self, delay: Duration) {
         self.change(|state| state.delay = delay);
     }
@@ -111,13 +111,7 @@ impl Faults {
 
     /// Takes a link under these faults.
     pub fn link<L>(&self, link: L) -> FaultyLink<L> {
-        FaultyLink {
-            link: Some(link),
-            faults: self.clone(),
-            cuts: self.state().cuts,
-            held: [None, None],
-            rest: [false; 2],
-        }
+        FaultyLink { link: Some(link), faults: self.clone(), cuts: self.state().cuts, held: None, rest: [false; 2] }
     }
 }
 
@@ -151,7 +145,8 @@ pub struct FaultyLink<L> {
     link: Option<L>,
     faults: Faults,
     cuts: u64,
-    held: [Option<Pin<Box<Sleep>>>; 2],
+    /// The wait of the next piece that is written.
+    held: Option<Pin<Box<Sleep>>>,
     /// Whether the way lets others run before its next piece.
     rest: [bool; 2],
 }
@@ -201,19 +196,18 @@ impl<L> FaultyLink<L> {
             max => 1 + state.draw(max),
         };
         drop(state);
-        let held = &mut self.held[way as usize];
-        if held.is_none() && !delay.is_zero() {
-            *held = Some(Box::pin(tokio::time::sleep(delay)));
-        }
-        if let Some(sleep) = held {
-            ready!(sleep.as_mut().poll(cx));
+        if way == Way::Out && !delay.is_zero() {
+            let held = self.held.get_or_insert_with(|| Box::pin(tokio::time::sleep(delay)));
+            ready!(held.as_mut().poll(cx));
         }
         let left = direction.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         Poll::Ready(Ok(Pass { bytes_max: piece.min(left), lossy: direction.lossy }))
     }
 
     fn passed(&mut self, way: Way, bytes: usize) {
-        self.held[way as usize] = None;
+        if way == Way::Out {
+            self.held = None;
+        }
         let mut state = self.faults.state();
         let direction = &mut state.ways[way as usize];
         direction.passed += bytes as u64;

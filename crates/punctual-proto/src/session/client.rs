@@ -385,6 +385,10 @@ impl Session for ClientSession {
         self.going_away && self.live == 0 && self.out.is_flushed()
     }
 
+    fn is_draining(&self) -> bool {
+        self.going_away
+    }
+
     fn load(&self) -> usize {
         self.live
     }

@@ -401,6 +401,10 @@ impl Session for ServerSession {
         self.accept_max != u64::MAX && self.occupied == 0 && self.out.is_flushed()
     }
 
+    fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     fn load(&self) -> usize {
         self.occupied
     }

@@ -324,6 +324,9 @@ pub(crate) async fn returned<A: Args + Serialize + Send, E>(
         .await;
         match opened {
             Ok(metadata) => {
+                // The answer may come before it was seen that the request was written: the producers have all of the call
+                // before them.
+                producers.start();
                 let open = live.into_key().map(|(connection, key)| StreamCallKey { connection, key, over: false });
                 let metadata = read_metadata(metadata).map_err(CallError::Status)?;
                 return match open {
@@ -351,15 +354,21 @@ impl Producers {
 
     /// Gives them their task when the request was written.
     fn poll_start(&mut self, cx: &mut Context<'_>) {
-        let Producers::Waiting(waiting) = self else { return };
-        if waiting.poll_start(cx).is_ready()
-            && let Producers::Waiting(mut pump) = std::mem::replace(self, Producers::None)
+        if let Producers::Waiting(waiting) = self
+            && waiting.poll_start(cx).is_ready()
         {
-            *self = Producers::Running(tokio::spawn(async move {
+            self.start();
+        }
+    }
+
+    fn start(&mut self) {
+        *self = match std::mem::replace(self, Producers::None) {
+            Producers::Waiting(mut pump) => Producers::Running(tokio::spawn(async move {
                 (&mut pump).await;
                 pump.into_sources()
-            }));
-        }
+            })),
+            other => other,
+        };
     }
 
     /// Takes the sources back, where the call is over and they gave nothing yet.

@@ -6,6 +6,7 @@ mod auth;
 mod calls;
 mod cancel;
 mod contracts;
+mod faults;
 mod handshake;
 mod hostile;
 mod limits;

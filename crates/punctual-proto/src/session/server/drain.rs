@@ -17,7 +17,7 @@ impl ServerSession {
         self.out.push_go_away(&GoAway { accepted: NO_NEW_CALLS, reason, text });
         self.out.push_ping(ping);
         self.pong = Some(ping.0);
-        self.out.take_driver()
+        self.out.rouse_driver()
     }
 
     /// Says how many calls were accepted; no further one is.
@@ -28,7 +28,7 @@ impl ServerSession {
         self.draining = true;
         self.accept_max = self.heads;
         self.out.push_go_away(&GoAway { accepted: self.heads, reason, text });
-        self.out.take_driver()
+        self.out.rouse_driver()
     }
 
     /// Whether the pong that [`ServerSession::begin_drain`] asked for is still to come.

@@ -4,10 +4,15 @@ use crate::support::clock::{Stopwatch, channel_under, server_under, tokio_clock,
 use crate::support::site::Kind;
 use crate::support::wire::{connected, poll_once, settle};
 use crate::support::{Site, over_every_transport};
-use punctual_clock::Clock;
+use punctual_clock::{Clock, Instant, Timestamp};
 use punctual_proto::frame::{CancelCause, Kind as FrameKind};
 use punctual_rpc::{Channel, Code};
+use punctual_testkit::TokioClock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::time::advance;
 
 /// So few bytes that one message stalls the link.
@@ -119,6 +124,60 @@ async fn s04_a_deadline_replaces_other_timeouts() {
         let frame = wire.call_frame().await;
         let budget = wire.request(&frame).budget_micros.map(std::num::NonZero::get);
         assert_eq!(budget, Some(seconds * 1_000_000));
+    }
+}
+
+/// A channel that is closed at whichever moment, while its driver decides how long to hold a batch, lets go of the batch and
+/// closes, and does not sleep until the latency is over.
+#[tokio::test(start_paused = true)]
+async fn s05_a_stop_while_a_batch_wait_is_arming_is_seen() {
+    for read in 1..=4 {
+        let closing =
+            Arc::new(ClosingClock { inner: tokio_clock(), reads: AtomicU64::new(0), channel: Mutex::default() });
+        let mut config = channel_under(tokio_clock());
+        config.write_latency_max = Duration::from_secs(3_600);
+        config.driver_clock = Some(closing.clone());
+        let (client, mut wire) = connected(config, 1 << 20).await;
+        settle().await;
+        *closing.channel.lock().unwrap() = Some((closing.reads.load(Ordering::SeqCst) + read, client.channel.clone()));
+        let before = Stopwatch::start();
+        let mut call = client.add(1, 2).timeout(Duration::from_secs(7_200));
+        assert!(poll_once(&mut call).await.is_pending());
+        settle().await;
+        if closing.channel.lock().unwrap().is_some() {
+            // The driver reads its clock less often than this before it sleeps: nothing is armed any more.
+            assert!(read > 1, "the driver arms its wait without a look at the clock");
+            break;
+        }
+        let frame = wire.call_frame().await;
+        wire.answer(&frame, &3).await;
+        assert_eq!(call.await, Ok(3), "what is under way ends as ever");
+        assert_eq!(wire.link.read(&mut [0; 1]).await.unwrap(), 0, "the link is closed");
+        assert!(before.elapsed() < Duration::from_secs(10), "read {read}: it slept {:?}", before.elapsed());
+    }
+}
+
+/// Closes a channel during one of the reads of its driver.
+#[derive(Debug)]
+struct ClosingClock {
+    inner: Arc<TokioClock>,
+    reads: AtomicU64,
+    channel: Mutex<Option<(u64, Channel)>>,
+}
+
+impl Clock for ClosingClock {
+    fn now(&self) -> Instant {
+        let read = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        let due = self.channel.lock().unwrap().take_if(|(at, _)| *at <= read);
+        if let Some((_, channel)) = due {
+            let mut closing = Box::pin(channel.close());
+            let _ = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        }
+        self.inner.now()
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.inner.timestamp()
     }
 }
 
