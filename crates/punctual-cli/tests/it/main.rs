@@ -10,6 +10,7 @@ mod crontabs;
 mod demo;
 mod help;
 mod incompatible;
+mod links;
 mod migrate;
 mod postgres;
 mod queues;

@@ -73,10 +73,28 @@ impl<'a> Daemon<'a> {
         })
     }
 
+    /// How many file descriptors it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Stops it as SIGSTOP does, and returns once it stands still.
+    pub(crate) fn freeze(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let threads = format!("/proc/{}/task", self.child.id());
+        let stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            // The state stands behind the name, which is in parentheses.
+            std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap().contains(") T ")
+        };
+        while !std::fs::read_dir(&threads).unwrap().all(stopped) {
+            std::thread::yield_now();
+        }
     }
 
     /// Its end, and what it logged.
