@@ -2,6 +2,7 @@
 //!
 //! The wire is checked from outside, frame by frame, for what must never be on it; the calls are checked for one end each.
 
+mod hostile;
 mod interleavings;
 mod steps;
 mod stream_world;
