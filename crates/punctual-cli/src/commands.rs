@@ -2,6 +2,7 @@
 
 mod arguments;
 mod call;
+mod contract;
 mod describe;
 mod health;
 mod info;
@@ -67,6 +68,9 @@ enum Command {
     Call(call::CallArgs),
     /// Show the services of a Punctual server and their methods.
     Describe(describe::DescribeArgs),
+    /// Compare two versions of contracts.
+    #[command(subcommand)]
+    Contract(contract::ContractCommand),
     /// Ask whether a Punctual server, or one service of it, takes calls.
     Health(health::HealthArgs),
     /// Show what answers, and where it keeps its state.
@@ -114,6 +118,7 @@ impl Command {
         match self {
             Command::Call(args) => call::run(args, &target.tls, output).await,
             Command::Describe(args) => describe::run(args, &target.tls, output).await,
+            Command::Contract(command) => contract::run(command, &target.tls, output).await,
             Command::Health(args) => health::run(args, &target.tls, output).await,
             Command::Info => info::run(target, output).await,
             Command::Tasks(command) => tasks::run(command, target, output).await,

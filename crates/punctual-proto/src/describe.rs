@@ -3,6 +3,7 @@
 //! A [`ServiceDescription`] is the owned form of a [`ServiceDescriptor`]: what `DESCRIBE` answers as JSON, what a tool
 //! prints, and what can be saved and compared with a later one.
 
+mod diff;
 mod health;
 mod method;
 mod text;
@@ -11,6 +12,7 @@ mod type_description;
 #[cfg(test)]
 mod tests;
 
+pub use diff::{Change, ChangeKind, Impact, Outcome, Verdict, diff};
 pub use health::HealthStatus;
 pub use method::{BackoffDescription, DurableDescription, MethodDescription, StreamDescription};
 pub use type_description::{FieldDescription, FieldsDescription, TypeDescription, VariantDescription};

@@ -5,6 +5,7 @@
 mod bad_database;
 mod bad_input;
 mod calls;
+mod contracts;
 mod crash;
 mod crontabs;
 mod demo;

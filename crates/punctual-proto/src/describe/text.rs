@@ -213,7 +213,7 @@ impl fmt::Display for Shown<'_> {
 }
 
 /// A text in one line.
-struct Plain<'a>(&'a str);
+pub(super) struct Plain<'a>(pub(super) &'a str);
 
 impl fmt::Display for Plain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

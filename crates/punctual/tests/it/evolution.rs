@@ -1,8 +1,11 @@
-//! Two versions of one contract on one wire.
+//! Two versions of one contract on one wire: an old client with a new server, and the reverse, over real sockets.
+
+mod ledger;
+mod tap;
+mod versions;
 
 use punctual::rpc::Service;
 use punctual::{CallError, Channel, Code, Server, Status};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 mod old {
@@ -59,9 +62,9 @@ mod new {
 }
 
 async fn channel_to(service: impl Service) -> (Channel, punctual::ServerHandle) {
-    static NAMES: AtomicU64 = AtomicU64::new(0);
-    let address = format!("inproc:items-{}", NAMES.fetch_add(1, Ordering::Relaxed));
-    let server = Server::builder().service(service).listen(&address).bind().await.expect("a free name").spawn();
+    let server =
+        Server::builder().service(service).listen("tcp://127.0.0.1:0").bind().await.expect("a free port").spawn();
+    let address = server.local_addrs().first().expect("it listens on one address").clone();
     (Channel::connect(&address).await.expect("it listens"), server)
 }
 

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod calls;
+mod contract_diff;
 mod describe;
 #[cfg(feature = "engine")]
 mod durable;
