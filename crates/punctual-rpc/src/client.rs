@@ -1,13 +1,19 @@
-//! The client: a channel over one reconnecting connection, and the call objects that go through it.
+//! The client: a channel over the reconnecting connections of its endpoints, and the call objects that go through it.
 
 mod attempts;
+mod balance;
 mod channel;
+mod cluster;
+mod clusters;
 mod config;
 mod connection;
 mod connector;
 mod contracts;
 mod counters;
+mod endpoint;
+mod endpoints;
 mod kept;
+mod lane;
 mod line;
 mod oneway;
 mod options;
@@ -17,15 +23,20 @@ mod query;
 mod reply;
 mod response;
 mod retry;
+mod roster;
 mod settings;
 mod streams;
 mod streams_json;
 mod target;
 mod timer;
 mod unary;
+mod wiring;
 
-pub use channel::Channel;
-pub use config::{ChannelBuilder, ChannelConfig, MethodPolicy};
+pub use balance::{Balance, Candidate, Select};
+pub use channel::{Channel, Drained};
+pub use clusters::{CLUSTERS_MAX, Clusters};
+pub use config::{ChannelBuilder, ChannelConfig, MethodPolicy, POOL_MAX};
+pub use endpoints::{ENDPOINTS_MAX, Endpoints, Resolver, Snapshots};
 pub use oneway::OneWay;
 pub use options::CallOptions;
 pub use response::{Response, WithResponse};

@@ -17,8 +17,9 @@ pub mod transport;
 
 pub use address::{Address, AddressError};
 pub use client::{
-    ATTEMPTS_MAX, CallOptions, Channel, ChannelBuilder, ChannelConfig, ClientStream, Duplex, JsonItems, JsonReply,
-    JsonStream, MethodPolicy, OneWay, OneWayStream, Response, RetryBudget, RetryPolicy, ServerStream, StreamCall,
+    ATTEMPTS_MAX, Balance, CLUSTERS_MAX, CallOptions, Candidate, Channel, ChannelBuilder, ChannelConfig, ClientStream,
+    Clusters, Drained, Duplex, ENDPOINTS_MAX, Endpoints, JsonItems, JsonReply, JsonStream, MethodPolicy, OneWay,
+    OneWayStream, POOL_MAX, Resolver, Response, RetryBudget, RetryPolicy, Select, ServerStream, Snapshots, StreamCall,
     Streams, Unary, WithResponse,
 };
 pub use punctual_proto::contract::MethodDescriptor;

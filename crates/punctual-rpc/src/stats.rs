@@ -18,6 +18,10 @@ pub struct ChannelStats {
     pub resends: u64,
     /// Connections that were opened.
     pub connections: u64,
+    /// Connections open now.
+    pub open_connections: u64,
+    /// Sets of endpoints that a resolver published and that were not taken, and lookups that failed.
+    pub bad_snapshots: u64,
     /// Tries to connect that failed.
     pub failed_connects: u64,
     /// Connections closed because the peer broke the protocol.

@@ -190,8 +190,8 @@ pub use punctual_macros::service;
 pub use punctual_proto::schema::Schema;
 pub use punctual_proto::status::{CallError, Code, Status};
 pub use punctual_rpc::{
-    CallOptions, Channel, ChannelConfig, ClientStream, Duplex, OneWay, OneWayStream, Response, RetryPolicy, Server,
-    ServerConfig, ServerHandle, ServerStream, Streaming, Unary,
+    CallOptions, Channel, ChannelConfig, ClientStream, Clusters, Duplex, Endpoints, OneWay, OneWayStream, Response,
+    RetryPolicy, Server, ServerConfig, ServerHandle, ServerStream, Streaming, Unary,
 };
 #[doc(hidden)]
 pub use serde;

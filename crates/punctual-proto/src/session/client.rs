@@ -134,11 +134,18 @@ impl ClientSession {
         self.closed.is_none() && !self.going_away
     }
 
-    /// Takes no more calls; the connection ends with the last of those under way. The driver is to be woken.
-    #[must_use]
-    pub fn drain(&mut self) -> Option<Waker> {
+    /// Takes no more calls; the connection ends with the last of those under way.
+    pub fn drain(&mut self, effects: &mut Effects) {
         self.going_away = true;
-        self.out.rouse_driver()
+        // Those in line find that out and go elsewhere: nothing that is under way need ever grant them a place.
+        self.line.clear(&mut effects.wakers);
+        effects.wakers.extend(self.out.rouse_driver());
+    }
+
+    /// Whether a call would be let in at once as far as the server's places go.
+    #[must_use]
+    pub fn has_place(&self) -> bool {
+        self.is_open() && !self.line.is_busy() && self.running < self.running_max()
     }
 
     /// Looks for the reply of a call. A short reply's bytes are exchanged with `buffer`'s room. Where the parked waker is

@@ -1,17 +1,20 @@
 //! The channel: a client's handle.
 
+use crate::client::cluster::{Cluster, Patience};
 use crate::client::config::{ChannelBuilder, ChannelConfig};
 use crate::client::connection::Connection;
-use crate::client::connector::{Connector, Patience};
 use crate::client::counters::Counters;
+use crate::client::endpoints::{Endpoints, Source};
+use crate::client::lane::Lane;
 use crate::client::oneway::OneWay;
 use crate::client::options::CallOptions;
 use crate::client::retry::Tokens;
+use crate::client::roster::{Roster, ended};
 use crate::client::settings::Settings;
-use crate::client::target::Target;
 use crate::client::unary::Unary;
+use crate::client::wiring::next_id;
 use crate::stats::ChannelStats;
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use punctual_clock::{Clock, Instant};
 use punctual_proto::codec::Args;
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
@@ -19,11 +22,11 @@ use punctual_proto::status::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A client's handle over one server. Cloning is cheap: clones share the connection, and the last one to be dropped
-/// closes it behind the calls that are under way.
+/// A client's handle over one server, or over several that serve the same. Cloning is cheap: clones share the connections,
+/// and the last one to be dropped closes them behind the calls that are under way.
 #[derive(Clone)]
 pub struct Channel {
     inner: Arc<Inner>,
@@ -35,19 +38,62 @@ struct Inner {
     settings: Settings,
     tokens: Tokens,
     counters: Counters,
-    /// The connection that calls go through, while there is one.
-    current: Arc<ArcSwapOption<Connection>>,
-    connector: Connector,
+    /// The connection that calls go through, while there is one and no other to choose.
+    lane: Arc<Lane>,
+    cluster: ArcSwap<Cluster>,
+    roster: Arc<Roster>,
+    /// One exchange of endpoints at a time.
+    replacing: tokio::sync::Mutex<()>,
+    /// The channel was closed. Held while its cluster is exchanged.
+    ended: Mutex<bool>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.connector.close();
+        self.end("the channel was dropped");
     }
 }
 
+impl Inner {
+    /// Nothing connects and nobody calls any more. What is under way goes on.
+    fn end(&self, why: &str) -> Arc<Cluster> {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended = true;
+        let cluster = self.cluster.load_full();
+        drop(ended);
+        cluster.close(why);
+        cluster
+    }
+}
+
+/// A cluster that is not in use yet. Given up, it closes.
+struct Attempted(Option<Arc<Cluster>>);
+
+impl Attempted {
+    fn take(mut self) -> Option<Arc<Cluster>> {
+        self.0.take()
+    }
+}
+
+impl Drop for Attempted {
+    fn drop(&mut self) {
+        if let Some(cluster) = self.0.take() {
+            cluster.close("the endpoints were given up");
+        }
+    }
+}
+
+/// What the end of endpoints cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// Calls that were not over when the grace was, and so were cut.
+    pub cut: usize,
+}
+
 impl Channel {
-    /// Connects to `tcp://host:port`, `unix:/path`, `unix:@name` or `inproc:name`, and waits until the connection is up.
+    /// Connects to `tcp://host:port`, `tls://host:port`, `unix:/path`, `unix:@name` or `inproc:name`, to several of them
+    /// with commas between, or to each address of a name with `dns+tcp://host:port`; and waits until a connection is up.
     ///
     /// # Errors
     /// Where the address means nothing, nobody answers there, or what answers speaks another protocol.
@@ -66,22 +112,42 @@ impl Channel {
     /// Settings first. An address that means nothing is told by [`ChannelBuilder::connect`] and
     /// [`ChannelBuilder::lazy`].
     pub fn builder(address: &str) -> ChannelBuilder {
-        let target = address.parse().map(Target::Address);
-        ChannelBuilder::new(target.map_err(|error: crate::AddressError| Status::invalid_argument(error.to_string())))
+        ChannelBuilder::new(address.parse())
     }
 
-    pub(crate) fn with(target: Target, config: ChannelConfig) -> Self {
-        let current = Arc::new(ArcSwapOption::empty());
+    /// A channel over these endpoints, settings first.
+    pub fn over(endpoints: Endpoints) -> ChannelBuilder {
+        ChannelBuilder::new(Ok(endpoints))
+    }
+
+    pub(crate) fn with(endpoints: Endpoints, config: ChannelConfig) -> Self {
         let clock = Arc::clone(&config.clock);
         let tokens = Tokens::full(&config.retry_budget);
         let settings = Settings::new(config);
-        let connector = Connector::new(target, settings.shared(), Arc::clone(&current));
-        let counters = Counters::default();
-        Channel { inner: Arc::new(Inner { clock, settings, tokens, counters, current, connector }) }
+        let (id, roster) = (next_id(), Arc::new(Roster::default()));
+        let lane = Arc::new(Lane::of(id));
+        let cluster = Cluster::with_id(id, endpoints, settings.shared(), Arc::clone(&lane), Arc::clone(&roster));
+        let (counters, cluster) = (Counters::default(), ArcSwap::from(cluster));
+        let (replacing, ended) = (tokio::sync::Mutex::new(()), Mutex::new(false));
+        let inner = Inner { clock, settings, tokens, counters, lane, cluster, roster, replacing, ended };
+        Channel { inner: Arc::new(inner) }
     }
 
     pub(crate) async fn first_connection(&self) -> Result<(), Status> {
-        self.inner.connector.ready(Patience::OneTry, Instant::FAR, None).await.map(drop)
+        let cluster = self.inner.cluster.load_full();
+        self.ready_once(&cluster).await
+    }
+
+    /// Waits for the first connection of a cluster, for one try of each endpoint.
+    async fn ready_once(&self, cluster: &Arc<Cluster>) -> Result<(), Status> {
+        let settings = self.settings();
+        // A try ends by itself; a resolver need not.
+        let within = settings.connect_timeout.saturating_mul(2) + settings.limits.handshake_timeout;
+        let deadline = match cluster.source() {
+            Source::Fixed(_) => Instant::FAR,
+            Source::Resolved(_) => self.clock().now().after(within),
+        };
+        cluster.ready(Patience::OneTry, deadline, None).await.map(drop)
     }
 
     /// Calls the method at `method` in the descriptor, which a generated client knows.
@@ -105,15 +171,92 @@ impl Channel {
     /// The address, as it is written in messages.
     #[must_use]
     pub fn address(&self) -> String {
-        self.inner.connector.address()
+        self.inner.cluster.load().to_string()
+    }
+
+    /// The addresses of the endpoints that calls may go to now, in the order of their list.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<String> {
+        self.inner.cluster.load().addresses()
     }
 
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> ChannelStats {
-        let mut stats = self.inner.connector.stats();
+        let mut stats = self.inner.roster.stats();
         self.inner.counters.add_to(&mut stats);
         stats
+    }
+
+    /// The settings of this moment.
+    #[must_use]
+    pub fn config(&self) -> ChannelConfig {
+        (*self.settings()).clone()
+    }
+
+    /// Changes settings while calls go on, all at once; gives the number of their generation, from 2. Calls that have begun
+    /// keep those that they began with. `connect_timeout`, `write_latency_max`, `limits`, `tls` and `credentials` hold for
+    /// connections that are opened from here on ([`Channel::replace`] opens them anew); everything else for the next call.
+    ///
+    /// # Errors
+    /// Where a setting is wrong, or is a clock, which stays for the channel's life. Nothing is then changed.
+    pub fn reconfigure(&self, change: impl FnOnce(&mut ChannelConfig)) -> Result<u64, Status> {
+        let generation = self.inner.settings.change(change)?;
+        self.inner.cluster.load().resize();
+        Ok(generation)
+    }
+
+    /// Exchanges the endpoints while calls go on. One of the new ones is connected before the first call goes there; calls
+    /// under way on the old ones may end within the `drain_grace` of the settings, and are cut then. Without any, nothing
+    /// waits. Changes are made one after the other.
+    ///
+    /// # Errors
+    /// Why no new endpoint is connected, or Cancelled where the channel was closed. The old ones stay.
+    ///
+    /// # Cancel safety
+    /// Dropped before the exchange, nothing changes; after it, the old endpoints end all the same.
+    pub async fn replace(&self, endpoints: Endpoints) -> Result<Drained, Status> {
+        let inner = &self.inner;
+        let turn = inner.replacing.lock().await;
+        let (lane, roster) = (Arc::clone(&inner.lane), Arc::clone(&inner.roster));
+        let candidate = Attempted(Some(Cluster::new(endpoints, inner.settings.shared(), lane, roster)));
+        if let Some(cluster) = &candidate.0 {
+            self.ready_once(cluster).await?;
+        }
+        let old = {
+            let ended = inner.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            if *ended {
+                return Err(Status::cancelled("the channel was closed"));
+            }
+            let Some(next) = candidate.take() else {
+                return Err(Status::internal("a cluster was exchanged twice"));
+            };
+            // From here on no connection of the old one comes into the lane.
+            inner.lane.hand_over(next.id());
+            let old = inner.cluster.swap(Arc::clone(&next));
+            next.settle_lane();
+            old
+        };
+        drop(turn);
+        old.close("the endpoints were replaced");
+        let grace = self.settings().drain_grace;
+        let end = tokio::spawn(async move { old.closed(grace).await });
+        Ok(Drained { cut: end.await.unwrap_or(0) })
+    }
+
+    /// Closes the channel for all its clones, behind the calls that are under way, those that take longer than `grace`
+    /// being cut. Later calls fail with Cancelled.
+    ///
+    /// # Cancel safety
+    /// The channel closes also if the future is dropped, calls cut after the grace.
+    pub async fn close_within(self, grace: Duration) -> Drained {
+        self.end("the channel was closed".to_owned(), grace).await
+    }
+
+    pub(crate) async fn end(self, why: String, grace: Duration) -> Drained {
+        let cluster = self.inner.end(&why);
+        let end = tokio::spawn(async move { cluster.closed(grace).await });
+        Drained { cut: end.await.unwrap_or(0) }
     }
 
     /// Closes the channel for all its clones, behind the calls that are under way. Later calls fail with Cancelled.
@@ -121,8 +264,12 @@ impl Channel {
     /// # Cancel safety
     /// The channel closes also if the future is dropped.
     pub async fn close(self) {
-        self.inner.connector.close();
-        self.inner.connector.closed().await;
+        let inner = &self.inner;
+        inner.end("the channel was closed");
+        for connection in inner.roster.of_cluster(None) {
+            ended(&connection).await;
+            inner.roster.leave(&connection);
+        }
     }
 
     /// The settings of this moment. A call that needs them keeps those that it began with.
@@ -151,9 +298,9 @@ impl Channel {
         &self.inner.counters
     }
 
-    /// The connection that calls go through, if there is one now.
+    /// The connection that a call goes through, if there is one now.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
-        self.inner.current.load_full()
+        self.inner.lane.current().or_else(|| self.inner.cluster.load().pick(None))
     }
 
     /// Waits for a connection other than `after`.
@@ -164,7 +311,14 @@ impl Channel {
         after: Option<&Arc<Connection>>,
     ) -> Result<Arc<Connection>, Status> {
         let patience = if wait_for_ready { Patience::Ready } else { Patience::NoBackoff };
-        self.inner.connector.ready(patience, deadline, after).await
+        loop {
+            let cluster = self.inner.cluster.load_full();
+            let ready = cluster.ready(patience, deadline, after).await;
+            // A call that waited on a cluster which was replaced goes on with the one in its place.
+            if ready.is_ok() || !cluster.is_closed() || cluster.id() == self.inner.cluster.load().id() {
+                return ready;
+            }
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use crate::auth::Credentials;
 use crate::client::Channel;
+use crate::client::balance::Balance;
+use crate::client::endpoints::Endpoints;
 use crate::client::retry::{RetryBudget, RetryPolicy};
-use crate::client::target::Target;
 use crate::transport::Dial;
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
 use punctual_proto::limits::Limits;
@@ -11,6 +12,9 @@ use punctual_proto::status::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The most connections to one endpoint: more than any machine has cores to move them with.
+pub const POOL_MAX: u32 = 64;
 
 /// The policies of one method or one service, in the place of the channel's: what is `None` here is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,6 +52,18 @@ pub struct ChannelConfig {
     pub backoff_first: Duration,
     /// The longest wait between tries. 5 s.
     pub backoff_max: Duration,
+    /// The most connections to one endpoint. 1; 1 to 64. There is one while the server keeps up: another is opened when
+    /// calls wait because it runs as many of a connection's calls as it announced.
+    pub pool_max: u32,
+    /// How long nothing may go through a connection beyond the first before it is closed. 30 s; 100 ms to a day.
+    pub pool_idle: Duration,
+    /// How a call's endpoint is chosen, where there are several. [`Balance::PowerOfTwo`].
+    pub balance: Balance,
+    /// The time between two lookups of a name ([`Endpoints::dns`]). 30 s; 100 ms to a day.
+    pub resolve_interval: Duration,
+    /// How long calls under way may take where their endpoint or their cluster is taken away. 8 s; up to a day. Without
+    /// such calls nothing waits.
+    pub drain_grace: Duration,
     /// How long a request may wait in the queue for others to share its write. Zero: it is written as soon as the
     /// connection has a turn. Timed requests wait like any other.
     pub write_latency_max: Duration,
@@ -81,6 +97,11 @@ impl Default for ChannelConfig {
             connect_timeout: Duration::from_secs(5),
             backoff_first: Duration::from_millis(100),
             backoff_max: Duration::from_secs(5),
+            pool_max: 1,
+            pool_idle: Duration::from_secs(30),
+            balance: Balance::default(),
+            resolve_interval: Duration::from_secs(30),
+            drain_grace: Duration::from_secs(8),
             write_latency_max: Duration::ZERO,
             retry: None,
             retry_budget: RetryBudget::default(),
@@ -109,9 +130,40 @@ impl ChannelConfig {
                 self.backoff_first, self.backoff_max
             )));
         }
+        if !(1..=POOL_MAX).contains(&self.pool_max) {
+            return Err(Status::invalid_argument(format!(
+                "pool_max is {}; set 1 to {POOL_MAX} connections an endpoint",
+                self.pool_max
+            )));
+        }
+        let day = Duration::from_secs(86_400);
+        for (name, value, min) in [
+            ("pool_idle", self.pool_idle, Duration::from_millis(100)),
+            ("resolve_interval", self.resolve_interval, Duration::from_millis(100)),
+            ("drain_grace", self.drain_grace, Duration::ZERO),
+        ] {
+            if value < min || value > day {
+                return Err(Status::invalid_argument(format!("{name} is {value:?}; set {min:?} to {day:?}")));
+            }
+        }
         self.retry_budget.validate()?;
         self.own_policy().validate()?;
         self.methods.values().try_for_each(MethodPolicy::validate)
+    }
+
+    /// Refuses what cannot be changed while there are calls that were measured with it.
+    pub(crate) fn check_fixed(&self, old: &ChannelConfig) -> Result<(), Status> {
+        let same_driver = match (&self.driver_clock, &old.driver_clock) {
+            (Some(new), Some(old)) => Arc::ptr_eq(new, old),
+            (None, None) => true,
+            _ => false,
+        };
+        if same_driver && Arc::ptr_eq(&self.clock, &old.clock) {
+            return Ok(());
+        }
+        Err(Status::invalid_argument(
+            "the clocks of a channel stay for its life; make another channel for another clock",
+        ))
     }
 
     fn own_policy(&self) -> MethodPolicy {
@@ -139,17 +191,17 @@ impl ChannelConfig {
 #[must_use = "a builder makes a channel only when it is told to connect"]
 pub struct ChannelBuilder {
     config: ChannelConfig,
-    target: Result<Target, Status>,
+    endpoints: Result<Endpoints, Status>,
 }
 
 impl ChannelBuilder {
-    pub(crate) fn new(target: Result<Target, Status>) -> Self {
-        ChannelBuilder { config: ChannelConfig::default(), target }
+    pub(crate) fn new(endpoints: Result<Endpoints, Status>) -> Self {
+        ChannelBuilder { config: ChannelConfig::default(), endpoints }
     }
 
     /// A channel over a transport of your own.
     pub fn dial(dial: impl Dial) -> Self {
-        Self::new(Ok(Target::Custom(Arc::new(dial))))
+        Self::new(Endpoints::dial([dial]))
     }
 
     /// With these settings.
@@ -198,6 +250,6 @@ impl ChannelBuilder {
     /// Where the address or a setting is wrong.
     pub fn lazy(self) -> Result<Channel, Status> {
         self.config.validate()?;
-        Ok(Channel::with(self.target?, self.config))
+        Ok(Channel::with(self.endpoints?, self.config))
     }
 }

@@ -1,6 +1,7 @@
 //! One connection of a channel: the lock around the session, and what the handshake said.
 
 use crate::client::contracts::Contracts;
+use crate::client::endpoint::Endpoint;
 use crate::driver::Role;
 use crate::stats::ChannelStats;
 use punctual_clock::Clock;
@@ -9,10 +10,10 @@ use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::frame::Direction;
 use punctual_proto::handshake::{Agreement, Welcome, Windows};
 use punctual_proto::limits::Limits;
-use punctual_proto::session::{Block, ClientSession, Closure, FlowStats, Item, Session};
+use punctual_proto::session::{Block, ClientSession, Closure, Effects, FlowStats, Item, Session};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -39,6 +40,8 @@ pub(crate) struct Connection {
     turns: AtomicU64,
     violated: AtomicBool,
     life: watch::Sender<Life>,
+    /// The endpoint that it belongs to.
+    home: Weak<Endpoint>,
 }
 
 impl Connection {
@@ -47,6 +50,7 @@ impl Connection {
         welcome: &Welcome,
         driver_clock: Arc<dyn Clock>,
         write_latency: Duration,
+        home: Weak<Endpoint>,
     ) -> Self {
         Connection {
             session: Mutex::new(ClientSession::new(agreement)),
@@ -58,6 +62,7 @@ impl Connection {
             turns: AtomicU64::new(0),
             violated: AtomicBool::new(false),
             life: watch::Sender::new(Life::Open),
+            home,
         }
     }
 
@@ -93,10 +98,45 @@ impl Connection {
 
     /// Takes no more calls, and closes behind the last of those under way.
     pub(crate) fn drain(&self) {
-        let driver = self.session().drain();
+        let mut effects = Effects::default();
+        self.session().drain(&mut effects);
+        effects.run();
+    }
+
+    /// The endpoint that it belongs to, if that is still there.
+    pub(crate) fn home(&self) -> Option<Arc<Endpoint>> {
+        self.home.upgrade()
+    }
+
+    /// Calls that are under way.
+    pub(crate) fn pending(&self) -> usize {
+        self.session().load()
+    }
+
+    /// Requests that went through it.
+    pub(crate) fn published(&self) -> u64 {
+        self.session().counters().published
+    }
+
+    /// Whether the server would run another call at once.
+    pub(crate) fn has_room(&self) -> bool {
+        self.session().has_place()
+    }
+
+    /// Closes at once. Gives the number of calls that this ends.
+    pub(crate) fn cut(&self) -> usize {
+        let mut effects = Effects::default();
+        let mut session = self.session();
+        let cut = session.load();
+        let queued = session.close(Closure::Local, &mut effects);
+        let driver = session.outbox().rouse_driver();
+        drop(session);
+        drop(queued);
+        effects.run();
         if let Some(driver) = driver {
             driver.wake();
         }
+        cut
     }
 
     /// Adds what this connection counted.

@@ -233,6 +233,22 @@ pub(crate) fn refusal_status(refusal: Refusal) -> Status {
     }
 }
 
+/// Waits for a place on the server of `connection`, or for another connection that has one, which it then gives.
+async fn wait_in_line(
+    channel: &Channel,
+    connection: &Arc<Connection>,
+    held: &Place,
+    deadline: Instant,
+) -> Result<Option<Arc<Connection>>, Status> {
+    let Some(home) = connection.home() else { return held.granted(channel.clock(), deadline).await.map(|()| None) };
+    home.grow();
+    tokio::select! {
+        biased;
+        granted = held.granted(channel.clock(), deadline) => granted.map(|()| None),
+        roomier = home.roomier(connection) => Ok(Some(roomier)),
+    }
+}
+
 /// What is not plain: waiting for a connection, for a place on the server, or for the ring of big messages.
 pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
     call: &Resendable<A>,
@@ -242,7 +258,7 @@ pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
     let deadline = *deadline;
     loop {
         // A connection that refused because it closes is never tried again: what it refused was never sent.
-        let (connection, mut refusal) = match refused.take() {
+        let (mut connection, mut refusal) = match refused.take() {
             Some((connection, refusal @ (Refusal::Line | Refusal::Bulk { .. }))) => (connection, Some(refusal)),
             Some((connection, Refusal::Closed(_) | Refusal::GoingAway)) => {
                 (channel.ready(options.wait_for_ready, deadline, Some(&connection)).await?, None)
@@ -254,8 +270,12 @@ pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
         loop {
             match refusal.take() {
                 Some(Refusal::Line) => {
+                    // The pool grows; who waits takes whichever is free first, a place in the line or another connection.
                     let held = place.get_or_insert_with(|| Place::enter(Arc::clone(&connection)));
-                    held.granted(channel.clock(), deadline).await?;
+                    if let Some(roomier) = wait_in_line(channel, &connection, held, deadline).await? {
+                        place = None;
+                        connection = roomier;
+                    }
                 }
                 Some(Refusal::Full { limit: "send_queue_bytes_max", .. })
                     if callee.waits_for_room() && deadline != Instant::FAR =>

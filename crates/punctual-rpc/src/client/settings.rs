@@ -2,8 +2,9 @@
 
 use crate::client::config::ChannelConfig;
 use arc_swap::ArcSwap;
-use std::sync::Arc;
+use punctual_proto::status::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The settings of this moment, shared with what reads them now and then.
@@ -17,6 +18,9 @@ pub(crate) struct Settings {
     config: SharedConfig,
     default_timeout: AtomicU64,
     has_policies: AtomicBool,
+    generation: AtomicU64,
+    /// Held while they change, so that no change is lost.
+    changing: Mutex<()>,
 }
 
 impl Settings {
@@ -24,8 +28,25 @@ impl Settings {
         Settings {
             default_timeout: AtomicU64::new(nanos(config.default_timeout)),
             has_policies: AtomicBool::new(config.has_policies()),
+            generation: AtomicU64::new(1),
+            changing: Mutex::new(()),
             config: Arc::new(ArcSwap::from_pointee(config)),
         }
+    }
+
+    /// Exchanges them all, or nothing where the change makes no sense. Gives the number of the new generation.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut ChannelConfig)) -> Result<u64, Status> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.config.load_full();
+        let mut config = (*old).clone();
+        change(&mut config);
+        config.validate()?;
+        config.check_fixed(&old)?;
+        let (timeout, has_policies) = (nanos(config.default_timeout), config.has_policies());
+        self.config.store(Arc::new(config));
+        self.default_timeout.store(timeout, Ordering::Relaxed);
+        self.has_policies.store(has_policies, Ordering::Relaxed);
+        Ok(self.generation.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     pub(crate) fn shared(&self) -> SharedConfig {

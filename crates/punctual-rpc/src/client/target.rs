@@ -11,12 +11,15 @@ use punctual_proto::status::Status;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::time::timeout;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
     Address(Address),
+    /// One of the sockets that a TCP or TLS address's name stands for.
+    Resolved(Address, SocketAddr),
     Custom(Arc<dyn Dial>),
 }
 
@@ -24,6 +27,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Address(address) => address.fmt(f),
+            Target::Resolved(address, socket) => write!(f, "{address} at {socket}"),
             Target::Custom(dial) => f.write_str(&dial.address()),
         }
     }
@@ -50,14 +54,22 @@ impl Target {
             Target::Address(Address::Tcp { host, port }) => self.open(tcp::connect(host, *port), attempt).await,
             #[cfg(feature = "_tls")]
             Target::Address(Address::Tls { host, port }) => {
-                let tls = attempt.config.tls.clone().ok_or_else(|| {
-                    Status::invalid_argument(format!(
-                        "cannot connect to {self}: nobody is trusted for it yet; set ChannelConfig::tls"
-                    ))
-                })?;
+                let tls = attempt.config.tls.clone().ok_or_else(|| self.untrusted())?;
                 let link = async move { tls.connect(host, tcp::connect(host, *port).await?).await };
                 self.open(link, attempt).await
             }
+            #[cfg(feature = "_tls")]
+            Target::Resolved(Address::Tls { host, .. }, socket) => {
+                let tls = attempt.config.tls.clone().ok_or_else(|| self.untrusted())?;
+                let (ip, port) = (socket.ip().to_string(), socket.port());
+                let link = async move { tls.connect(host, tcp::connect(&ip, port).await?).await };
+                self.open(link, attempt).await
+            }
+            Target::Resolved(Address::Tcp { .. }, socket) => {
+                let ip = socket.ip().to_string();
+                self.open(tcp::connect(&ip, socket.port()), attempt).await
+            }
+            Target::Resolved(..) => Err(Status::internal(format!("{self} was looked up, and has no name"))),
             #[cfg(not(feature = "_tls"))]
             Target::Address(Address::Tls { .. }) => Err(self.unreachable(&tcp::without_tls())),
             Target::Address(Address::Unix(path)) => self.open(unix::connect(path), attempt).await,
@@ -67,6 +79,13 @@ impl Target {
             Target::Address(Address::Inproc(name)) => self.open(inproc::connect(name), attempt).await,
             Target::Custom(dial) => self.open(dial.dial(), attempt).await,
         }
+    }
+
+    #[cfg(feature = "_tls")]
+    fn untrusted(&self) -> Status {
+        Status::invalid_argument(format!(
+            "cannot connect to {self}: nobody is trusted for it yet; set ChannelConfig::tls"
+        ))
     }
 
     async fn open<L: Link>(
@@ -113,9 +132,10 @@ impl Target {
             (Target::Address(Address::Unix(_)), io::ErrorKind::PermissionDenied) => {
                 "the socket file's permissions do not let this user in"
             }
-            (Target::Address(Address::Tcp { .. } | Address::Tls { .. }), io::ErrorKind::ConnectionRefused) => {
-                "nothing listens on that port; is the server running?"
-            }
+            (
+                Target::Address(Address::Tcp { .. } | Address::Tls { .. }) | Target::Resolved(..),
+                io::ErrorKind::ConnectionRefused,
+            ) => "nothing listens on that port; is the server running?",
             (Target::Address(Address::UnixAbstract(_)), io::ErrorKind::ConnectionRefused) => {
                 "nothing listens under that name; is the server running?"
             }

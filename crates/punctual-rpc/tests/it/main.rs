@@ -5,12 +5,15 @@
 mod auth;
 mod calls;
 mod cancel;
+mod clusters;
 mod contracts;
+mod endpoints;
 mod faults;
 mod handshake;
 mod hostile;
 mod limits;
 mod listen;
+mod pool;
 mod races;
 mod reconnect;
 mod resend;

@@ -71,6 +71,27 @@ fn a_reply_waits_for_the_ring_that_refused_it() {
     assert!(matches!(world.server.finish(key, OK, &mut body, &mut None), Finished::Done { .. }));
 }
 
+/// A client that drains its connection wakes who waits in line for the server: nothing that is under way need ever end.
+#[test]
+fn draining_wakes_who_waits_in_line() {
+    let mut world = many(4 << 20);
+    for _ in 0..32 {
+        world.call(0, BODIES[0]);
+    }
+    assert!(!world.client.has_place());
+    let (waiter, mut waker) = counted();
+    let mut effects = Effects::default();
+    let ticket = world.client.enter_line(waker.take().unwrap(), &mut effects);
+    effects.run();
+    assert_eq!(woken(&waiter), 0);
+    world.client.drain(&mut effects);
+    effects.run();
+    assert_eq!(woken(&waiter), 1);
+    let (_, mut other) = counted();
+    assert!(world.client.poll_line(ticket, other.as_mut().unwrap()), "it is told to go elsewhere");
+    assert!(!world.client.has_place());
+}
+
 /// However often a call asks for room it is parked once, and its end takes it away.
 #[test]
 fn a_waiter_is_parked_once_and_leaves_with_its_call() {

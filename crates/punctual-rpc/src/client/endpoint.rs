@@ -1,0 +1,245 @@
+//! One endpoint: an address, and the pool of connections to it.
+//!
+//! The pool has one connection while that is enough. It grows by one when calls wait because the server runs as many as it
+//! announced, up to the setting; a connection beyond the first that nothing went through for a while is closed.
+
+use crate::client::connection::Connection;
+use crate::client::connector::{Connector, State};
+use crate::client::target::Target;
+use crate::client::timer::sleep_until;
+use crate::client::wiring::Wiring;
+use arc_swap::ArcSwap;
+use punctual_clock::Instant;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// How often in the time after which an idle connection is closed it is looked at.
+const LOOKS: u32 = 4;
+
+/// An address with its connections.
+pub(crate) struct Endpoint {
+    target: Arc<Target>,
+    address: String,
+    wiring: Arc<Wiring>,
+    own: Weak<Endpoint>,
+    /// At least one, unless it was closed.
+    pool: ArcSwap<Vec<Arc<Connector>>>,
+    /// Held while the pool changes.
+    changing: Mutex<()>,
+    is_closed: AtomicBool,
+    /// The task that looks for idle connections is under way.
+    is_shrinking: AtomicBool,
+}
+
+impl Endpoint {
+    pub(crate) fn new(target: Target, wiring: Arc<Wiring>) -> Arc<Self> {
+        let (address, target) = (target.to_string(), Arc::new(target));
+        Arc::new_cyclic(|own| {
+            let first = Connector::new(Arc::clone(&target), Arc::clone(&wiring), Weak::clone(own));
+            Endpoint {
+                target,
+                address,
+                wiring,
+                own: Weak::clone(own),
+                pool: ArcSwap::from_pointee(vec![Arc::new(first)]),
+                changing: Mutex::new(()),
+                is_closed: AtomicBool::new(false),
+                is_shrinking: AtomicBool::new(false),
+            }
+        })
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn pool(&self) -> Arc<Vec<Arc<Connector>>> {
+        self.pool.load_full()
+    }
+
+    /// Whether a call can go there, through another connection than `not`.
+    pub(crate) fn is_alive(&self, not: Option<&Arc<Connection>>) -> bool {
+        self.pool.load().iter().any(|connector| connector.is_ready(not))
+    }
+
+    /// This client's calls that wait for a reply.
+    pub(crate) fn pending(&self) -> usize {
+        self.pool.load().iter().filter_map(|connector| connector.current()).map(|open| open.pending()).sum()
+    }
+
+    /// The connection with the fewest calls, other than `not`.
+    pub(crate) fn pick(&self, not: Option<&Arc<Connection>>) -> Option<Arc<Connection>> {
+        let pool = self.pool.load();
+        let fits = |connection: &Arc<Connection>| not.is_none_or(|not| !Arc::ptr_eq(not, connection));
+        if let [only] = &pool[..] {
+            return only.current().filter(fits);
+        }
+        let ready = pool.iter().filter_map(|connector| connector.current()).filter(fits);
+        ready.min_by_key(|connection| connection.pending())
+    }
+
+    /// A connection whose server takes another call at once, for one that waits in line on `not`.
+    fn pick_with_room(&self, not: &Arc<Connection>) -> Option<Arc<Connection>> {
+        let pool = self.pool.load();
+        let ready = pool.iter().filter_map(|connector| connector.current());
+        ready.filter(|connection| !Arc::ptr_eq(connection, not)).find(|connection| connection.has_room())
+    }
+
+    /// Waits for such a connection. Where the pool has but one, that is for ever.
+    pub(crate) async fn roomier(&self, not: &Arc<Connection>) -> Arc<Connection> {
+        let mut bell = self.wiring.bell();
+        loop {
+            bell.borrow_and_update();
+            if let Some(connection) = self.pick_with_room(not) {
+                return connection;
+            }
+            if bell.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Starts what is not under way. True where anything was.
+    pub(crate) fn start(&self) -> bool {
+        // All of them, not only up to the first.
+        self.pool.load().iter().filter(|connector| connector.start()).count() > 0
+    }
+
+    /// Calls wait although every connection is up: adds one, where the settings allow it and none is on its way.
+    pub(crate) fn grow(&self) {
+        let max = self.wiring.settings.load().pool_max as usize;
+        if self.pool.load().len() >= max {
+            return;
+        }
+        {
+            let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+            let pool = self.pool.load_full();
+            let settled = pool.iter().all(|connector| matches!(connector.state(), State::Ready));
+            if pool.len() >= max || !settled || self.is_closed.load(Ordering::Relaxed) {
+                return;
+            }
+            let next = Connector::new(Arc::clone(&self.target), Arc::clone(&self.wiring), Weak::clone(&self.own));
+            let next = Arc::new(next);
+            self.pool.store(Arc::new(pool.iter().chain([&next]).map(Arc::clone).collect()));
+            next.start();
+        }
+        tracing::debug!(address = %self.address, "the pool grows: the server runs as many calls as it announced");
+        self.settle_lane();
+        self.shrink_later();
+    }
+
+    /// Closes what is beyond `max`.
+    pub(crate) fn shrink_to(&self, max: usize) {
+        self.remove(|at, _| at >= max.max(1));
+    }
+
+    /// Closes the connections that `which` names, with their indices, but never the first.
+    fn remove(&self, which: impl Fn(usize, &Connector) -> bool) {
+        let removed: Vec<Arc<Connector>> = {
+            let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+            let pool = self.pool.load_full();
+            let goes = |(at, connector): &(usize, &Arc<Connector>)| *at > 0 && which(*at, connector);
+            let (go, stay): (Vec<_>, Vec<_>) = pool.iter().enumerate().partition(goes);
+            if go.is_empty() {
+                return;
+            }
+            self.pool.store(Arc::new(stay.into_iter().map(|(_, connector)| Arc::clone(connector)).collect()));
+            go.into_iter().map(|(_, connector)| Arc::clone(connector)).collect()
+        };
+        for connector in removed {
+            self.let_go(connector);
+        }
+        self.settle_lane();
+    }
+
+    /// Ends a connector behind its calls, within the grace of the settings.
+    fn let_go(&self, connector: Arc<Connector>) {
+        connector.close();
+        let grace = self.wiring.settings.load().drain_grace;
+        // Without a runtime nothing of it is under way either.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { connector.closed(grace).await });
+        }
+    }
+
+    /// Where the channel has nothing to choose any more, or again, calls are told.
+    fn settle_lane(&self) {
+        self.wiring.ring();
+        if let Some(cluster) = self.wiring.owner.upgrade() {
+            cluster.settle_lane();
+        }
+    }
+
+    /// Starts the task that closes idle connections, while there are any beyond the first.
+    fn shrink_later(&self) {
+        if !self.is_shrinking.swap(true, Ordering::SeqCst) {
+            tokio::spawn(shrink(Shrinking(Some(Weak::clone(&self.own))), Arc::clone(&self.wiring)));
+        }
+    }
+
+    /// Takes no more calls, and ends behind those under way.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        for connector in self.pool.load().iter() {
+            connector.close();
+        }
+    }
+
+    /// The same within the grace of the settings: what is left then is cut.
+    pub(crate) fn leave(&self) {
+        self.close();
+        for connector in self.pool.load().iter() {
+            self.let_go(Arc::clone(connector));
+        }
+    }
+}
+
+/// The duty to close idle connections. Where its task is dropped, as with its runtime, the next growth starts another one.
+struct Shrinking(Option<Weak<Endpoint>>);
+
+impl Shrinking {
+    fn endpoint(&self) -> Option<Arc<Endpoint>> {
+        self.0.as_ref().and_then(Weak::upgrade)
+    }
+}
+
+impl Drop for Shrinking {
+    fn drop(&mut self) {
+        if let Some(endpoint) = self.endpoint() {
+            endpoint.is_shrinking.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Looks now and then, until one connection is left.
+async fn shrink(mut shrinking: Shrinking, wiring: Arc<Wiring>) {
+    // What each connection had published when it was last seen busy, and since when it has been idle.
+    let mut seen: BTreeMap<u64, (u64, Instant)> = BTreeMap::new();
+    loop {
+        let idle = wiring.settings.load().pool_idle;
+        let next = wiring.clock.now().after(idle / LOOKS);
+        sleep_until(&*wiring.clock, next).await;
+        let Some(endpoint) = shrinking.endpoint() else { return };
+        let now = wiring.clock.now();
+        let pool = endpoint.pool();
+        for connector in pool.iter() {
+            let (pending, published) = connector.current().map_or((0, 0), |open| (open.pending(), open.published()));
+            let (last, since) = seen.entry(connector.id()).or_insert((published, now));
+            if pending > 0 || *last != published {
+                (*last, *since) = (published, now);
+            }
+        }
+        endpoint.remove(|_, connector| seen.get(&connector.id()).is_some_and(|(_, since)| now.since(*since) >= idle));
+        seen.retain(|id, _| pool.iter().any(|connector| connector.id() == *id));
+        let changing = endpoint.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if endpoint.is_closed.load(Ordering::Relaxed) || endpoint.pool.load().len() <= 1 {
+            // Under the lock: one that grows from here on finds nobody at it.
+            endpoint.is_shrinking.store(false, Ordering::SeqCst);
+            shrinking.0 = None;
+            drop(changing);
+            return;
+        }
+    }
+}
