@@ -1,7 +1,7 @@
 //! The command line of xtask, read without a library: the tool is built before everything else, so it stays small.
 
 use crate::step::Step;
-use crate::{check, test};
+use crate::{check, fuzz, test};
 
 /// What xtask was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +9,7 @@ pub(crate) enum Chore {
     Check,
     Test,
     Databases,
+    Fuzz,
     Help,
 }
 
@@ -16,13 +17,13 @@ pub(crate) enum Chore {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arguments {
     pub(crate) chore: Chore,
-    /// The steps to run; empty for all of them.
+    /// The steps or fuzz targets to run; empty for all of them.
     pub(crate) only: Vec<String>,
     /// The steps to leave out.
     pub(crate) skip: Vec<String>,
     /// The databases sync what they acknowledge.
     pub(crate) durable: bool,
-    /// What follows `--`: handed to the test runner as it is, or the command to run beside the databases.
+    /// What follows `--`: handed to the test runner or the fuzzer as it is, or the command to run beside the databases.
     pub(crate) rest: Vec<String>,
 }
 
@@ -37,9 +38,10 @@ impl Arguments {
             Some("check") => Chore::Check,
             Some("test") => Chore::Test,
             Some("databases") => Chore::Databases,
+            Some("fuzz") => Chore::Fuzz,
             None | Some("help" | "-h" | "--help") => Chore::Help,
             Some(other) => {
-                return Err(format!("there is no chore \"{other}\"; there are: test, check, databases, help"));
+                return Err(format!("there is no chore \"{other}\"; there are: test, check, databases, fuzz, help"));
             }
         };
         let mut arguments = Self { chore, only: Vec::new(), skip: Vec::new(), durable: false, rest: Vec::new() };
@@ -52,7 +54,9 @@ impl Arguments {
                 }
                 "-h" | "--help" => arguments.chore = Chore::Help,
                 "--durable" if chore == Chore::Databases => arguments.durable = true,
-                "--" if matches!(chore, Chore::Test | Chore::Databases) => arguments.rest = words.by_ref().collect(),
+                "--" if matches!(chore, Chore::Test | Chore::Databases | Chore::Fuzz) => {
+                    arguments.rest = words.by_ref().collect()
+                }
                 other => {
                     return Err(format!(
                         "\"{other}\" is not an argument of this chore; `cargo xtask help` lists them \
@@ -74,6 +78,7 @@ impl Arguments {
         let steps = match self.chore {
             Chore::Check => check::STEPS,
             Chore::Test => test::STEPS,
+            Chore::Fuzz => return fuzz::known(name),
             Chore::Databases | Chore::Help => return Ok(()),
         };
         if steps.iter().any(|step| step.name == name) {
@@ -97,6 +102,10 @@ pub(crate) fn help() -> String {
         "\ncargo xtask databases [--durable] [-- COMMAND..]\n  \
          private servers of PostgreSQL and MariaDB, beside a command or until Ctrl-C; --durable syncs each commit\n",
     );
+    text.push_str("\ncargo xtask fuzz [--only TARGET].. [--skip TARGET].. [-- ARGUMENTS OF LIBFUZZER]\n");
+    for (name, does) in fuzz::TARGETS {
+        text.push_str(&format!("  {name:<10} {does}\n"));
+    }
     text.push_str(
         "\nBuilds go to CARGO_TARGET_DIR when it is set. With CI=true and without it they go to a cache outside the\n\
          clone, ${XDG_CACHE_HOME:-~/.cache}/punctual/target, so that the next run does not build the libraries again.\n",

@@ -1,5 +1,5 @@
-//! The chores of the workspace: `cargo xtask test` is the test command, `cargo xtask check` the quick one, and `cargo xtask
-//! databases` has private database servers ready.
+//! The chores of the workspace: `cargo xtask test` is the test command, `cargo xtask check` the quick one, `cargo xtask
+//! databases` has private database servers ready, and `cargo xtask fuzz` looks for inputs that break a promise.
 //!
 //! This file only reads the command line and turns the outcome into an exit code: 0 when all is well, 1 when a step
 //! failed, 2 when the command line was wrong. What a chore consists of is listed in `test` and `check`.
@@ -10,6 +10,7 @@ mod check;
 mod databases;
 mod deny;
 mod files;
+mod fuzz;
 mod graph;
 mod layout;
 mod licence;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Chore::Databases => databases::run(&arguments),
+        Chore::Fuzz => Cargo::prepare().and_then(|cargo| fuzz::run(&cargo, &arguments)),
         Chore::Check => Cargo::prepare().and_then(|cargo| check::run(&cargo, &arguments)),
         Chore::Test => Cargo::prepare().and_then(|cargo| test::run(&cargo, &arguments)),
     };

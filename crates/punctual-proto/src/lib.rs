@@ -4,6 +4,9 @@ pub mod codec;
 pub mod contract;
 pub mod describe;
 pub mod frame;
+#[cfg(any(test, feature = "_fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod handshake;
 pub mod limits;
 pub mod schema;

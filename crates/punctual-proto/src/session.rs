@@ -23,8 +23,8 @@ mod outbox;
 mod reader;
 mod server;
 mod stream;
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, feature = "_fuzzing"))]
+pub(crate) mod tests;
 mod turnstile;
 
 pub use batch::{Batch, LINK_BYTES_MIN, SLICES_MAX, WRITE_BYTES_MAX};

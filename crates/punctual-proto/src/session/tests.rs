@@ -2,10 +2,12 @@
 //!
 //! The wire is checked from outside, frame by frame, for what must never be on it; the calls are checked for one end each.
 
-mod hostile;
+#![cfg_attr(not(test), expect(unused, reason = "a fuzz target uses a part of what the tests do"))]
+
+pub(crate) mod hostile;
 mod interleavings;
 mod steps;
 mod stream_world;
-mod streams;
+pub(crate) mod streams;
 mod waits;
 mod world;

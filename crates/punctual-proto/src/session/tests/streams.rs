@@ -105,6 +105,50 @@ impl StreamWorld {
     }
 }
 
+/// The next operation that bytes say, each argument from few values so that small changes of the bytes are small changes of
+/// the run. `None` where no byte is left.
+fn op_of(bytes: &mut impl Iterator<Item = u8>) -> Option<Op> {
+    let kind = bytes.next()?;
+    let mut number = || usize::from(bytes.next().unwrap_or(0));
+    let sizes = [1, 15, 16, 17, 4_000, 65_552, 70_000, 300_000];
+    Some(match kind % 20 {
+        0 | 19 => Op::Open(
+            u16::try_from(number() % 3).unwrap_or(0),
+            number() % 2 == 1,
+            u64::try_from(number() % 40).unwrap_or(0),
+            [8, 90_000][number() / 200],
+        ),
+        1 => Op::ClientSend(number(), u16::try_from(number()).unwrap_or(0), number() % ITEMS.len()),
+        2 => Op::ClientEnd(number(), u16::try_from(number()).unwrap_or(0), number() % 2 == 1),
+        3 => Op::ClientTake(number(), 1 + number() % 5),
+        4 => Op::Drop(number()),
+        5 => Op::ServerSend(number(), number() % ITEMS.len()),
+        6 => Op::ServerTake(number(), u16::try_from(number()).unwrap_or(0), 1 + number() % 5),
+        7 => Op::ServerDrop(number(), u16::try_from(number()).unwrap_or(0)),
+        8 => Op::Finish(number(), [Outcome::Ok, Outcome::App, Outcome::Status][number() % 3]),
+        9 => Op::Look(number()),
+        10 => Op::ClientWrites(sizes[number() % sizes.len()]),
+        11 => Op::ServerWrites(sizes[number() % sizes.len()]),
+        12 => Op::ServerReads(sizes[number() % sizes.len()], 1 + number() % 31),
+        13 => Op::ClientReads(sizes[number() % sizes.len()], 1 + number() % 31),
+        14 => Op::Advance(1 + u64::try_from(number() % 9).unwrap_or(0)),
+        15 => Op::Expire,
+        16 => Op::Drain,
+        17 => Op::EndDrain,
+        _ => Op::Close,
+    })
+}
+
+/// One run of operations that bytes say: the fuzz target of the same name.
+pub(crate) fn operations(bytes: &[u8]) {
+    let mut bytes = bytes.iter().copied();
+    let mut world = StreamWorld::new();
+    while let Some(op) = op_of(&mut bytes) {
+        world.step(&op);
+    }
+    world.quiesce();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
