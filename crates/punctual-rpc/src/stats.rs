@@ -14,6 +14,10 @@ pub struct ChannelStats {
     pub cancels: u64,
     /// Attempts beyond the first that a retry policy made.
     pub retries: u64,
+    /// Attempts that joined one that took long.
+    pub hedges: u64,
+    /// Endpoints whose circuit breaker is not closed now.
+    pub open_breakers: u64,
     /// Calls that were sent again because a server went away before it took them.
     pub resends: u64,
     /// Connections that were opened.

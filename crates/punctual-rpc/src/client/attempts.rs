@@ -4,21 +4,21 @@
 //!  call ─▶ attempt ─▶ publish ─▶ reply ─▶ result
 //!             ▲  ▲        ▲        │ never accepted: sent again elsewhere
 //!             │  │        └────────┘
-//!             │  └── a failure that may pass: wait, take a token, again
+//!             │  └── a failure that may pass: wait, take a token, again (retry.rs)
+//!             └── it takes long: take a token, one more beside it (hedge.rs)
 //! ```
 
 use crate::client::channel::Channel;
-use crate::client::config::ChannelConfig;
 use crate::client::connection::Connection;
+use crate::client::hedge::hedged;
 use crate::client::kept::Kept;
 use crate::client::options::CallOptions;
-use crate::client::publish::{Callee, Published, publish_slowly};
+use crate::client::publish::{Callee, Published, Sent, publish_slowly};
+use crate::client::repeat::Repeat;
 use crate::client::reply::{Answer, LiveCall};
-use crate::client::retry::RetryPolicy;
 use crate::client::timer::sleep_until;
 use punctual_clock::Instant;
 use punctual_proto::codec::Args;
-use punctual_proto::contract::Shape;
 use punctual_proto::session::{Refusal, Reply};
 use punctual_proto::status::{CallError, Status};
 use serde::Serialize;
@@ -74,10 +74,15 @@ where
     A: Args + Serialize + Send,
 {
     let settings = call.channel.settings();
-    let policy = retry_policy(&call.callee, &call.options, &settings)?;
-    if policy.is_some() {
+    let repeat = Repeat::of_call(&call.callee, &call.options, &settings)?;
+    if repeat != Repeat::Once {
         call.channel.tokens().deposit(&settings.retry_budget);
     }
+    let policy = match &repeat {
+        Repeat::Once => None,
+        Repeat::Retry(policy) => Some(policy),
+        Repeat::Hedge(policy) => return hedged(&call, policy, &settings, refused, read).await,
+    };
     let mut made = 1;
     loop {
         let error = match attempt(&call, refused.take(), read).await {
@@ -85,7 +90,7 @@ where
             Err(error) => error,
         };
         let entropy = &*settings.entropy;
-        let wait = match (&policy, error.status()) {
+        let wait = match (policy, error.status()) {
             (Some(policy), Some(status)) => policy.wait_after(made, status, entropy),
             _ => None,
         };
@@ -113,37 +118,19 @@ where
 {
     let mut resends = Resends::default();
     loop {
-        let (connection, published) = publish_slowly(call, refused).await?;
+        let Sent { connection, published, trial } = publish_slowly(call, refused).await?;
         let Published::Live(key) = published else {
             return Err(Status::internal("a unary method with a one-way shape").into());
         };
         let mut live = LiveCall::of(Arc::clone(&connection), key, &call.options);
         match poll_fn(|cx| live.poll(cx, read)).await {
-            Answer::Result(result) => return result,
+            Answer::Result(result) => {
+                if let Some(trial) = trial {
+                    trial.end(result.as_ref().err().and_then(CallError::status));
+                }
+                return result;
+            }
             Answer::NeverAccepted => refused = Some(resends.again(&call.channel, connection)?),
         }
-    }
-}
-
-/// The policy of a call, if it has one: what the call says, else its method's entry in the settings, else the channel's.
-///
-/// # Errors
-/// Where the call asks for what its method does not allow.
-fn retry_policy(
-    callee: &Callee,
-    options: &CallOptions,
-    settings: &ChannelConfig,
-) -> Result<Option<RetryPolicy>, Status> {
-    let method = callee.method;
-    let may_repeat = method.idempotent && method.shape == Shape::Unary;
-    match options.retry_policy() {
-        Some(Some(_)) if !may_repeat => Err(Status::invalid_argument(format!(
-            "{} may not be made twice: mark it #[rpc(idempotent)] if it is, or drop the retry policy of this call",
-            method.full_name
-        ))),
-        Some(Some(policy)) => policy.validate().map(|()| Some(policy.clone())),
-        Some(None) => Ok(None),
-        None if !may_repeat => Ok(None),
-        None => Ok(settings.policy_of(method.full_name).retry),
     }
 }

@@ -1,6 +1,6 @@
 //! The channel: a client's handle.
 
-use crate::client::cluster::{Cluster, Patience};
+use crate::client::cluster::{Cluster, Patience, Ready};
 use crate::client::config::{ChannelBuilder, ChannelConfig};
 use crate::client::connection::Connection;
 use crate::client::counters::Counters;
@@ -147,7 +147,7 @@ impl Channel {
             Source::Fixed(_) => Instant::FAR,
             Source::Resolved(_) => self.clock().now().after(within),
         };
-        cluster.ready(Patience::OneTry, deadline, None).await.map(drop)
+        cluster.ready(Patience::OneTry, false, deadline, None).await.map(drop)
     }
 
     /// Calls the method at `method` in the descriptor, which a generated client knows.
@@ -185,6 +185,7 @@ impl Channel {
     pub fn stats(&self) -> ChannelStats {
         let mut stats = self.inner.roster.stats();
         self.inner.counters.add_to(&mut stats);
+        stats.open_breakers = self.inner.cluster.load().open_breakers() as u64;
         stats
     }
 
@@ -303,17 +304,36 @@ impl Channel {
         self.inner.lane.current().or_else(|| self.inner.cluster.load().pick(None))
     }
 
-    /// Waits for a connection other than `after`.
+    /// Waits for a connection other than `after`, for a call.
     pub(crate) async fn ready(
         &self,
         wait_for_ready: bool,
         deadline: Instant,
         after: Option<&Arc<Connection>>,
+    ) -> Result<Ready, Status> {
+        self.ready_for(true, wait_for_ready, deadline, after).await
+    }
+
+    /// The same for what asks about the server itself, whatever breakers say.
+    pub(crate) async fn reach(
+        &self,
+        deadline: Instant,
+        after: Option<&Arc<Connection>>,
     ) -> Result<Arc<Connection>, Status> {
+        self.ready_for(false, false, deadline, after).await.map(|ready| ready.connection)
+    }
+
+    async fn ready_for(
+        &self,
+        is_guarded: bool,
+        wait_for_ready: bool,
+        deadline: Instant,
+        after: Option<&Arc<Connection>>,
+    ) -> Result<Ready, Status> {
         let patience = if wait_for_ready { Patience::Ready } else { Patience::NoBackoff };
         loop {
             let cluster = self.inner.cluster.load_full();
-            let ready = cluster.ready(patience, deadline, after).await;
+            let ready = cluster.ready(patience, is_guarded, deadline, after).await;
             // A call that waited on a cluster which was replaced goes on with the one in its place.
             if ready.is_ok() || !cluster.is_closed() || cluster.id() == self.inner.cluster.load().id() {
                 return ready;

@@ -11,6 +11,7 @@ use crate::client::roster::Roster;
 use crate::client::settings::SharedConfig;
 use crate::client::target::Target;
 use crate::client::timer::sleep_until;
+use crate::client::trial::Trial;
 use crate::client::wiring::{Wiring, next_id};
 use arc_swap::ArcSwap;
 use punctual_clock::Instant;
@@ -58,6 +59,21 @@ struct Changing {
     resolver: Option<tokio::task::AbortHandle>,
     /// Why it was closed.
     closed: Option<String>,
+}
+
+/// A connection that a call goes through.
+pub(crate) struct Ready {
+    pub(crate) connection: Arc<Connection>,
+    /// Of the endpoint's breaker, where there is a policy for it.
+    pub(crate) trial: Option<Trial>,
+}
+
+/// What a look past the breakers gave.
+enum Guarded {
+    Go(Ready),
+    /// Connections are up, and breakers open until then.
+    Open(Instant),
+    Nothing,
 }
 
 /// How things stand for a call that found no connection.
@@ -136,20 +152,61 @@ impl Cluster {
             [only] => only.pick(not),
             several => {
                 let settings = self.wiring.settings.load();
-                let field = Living { endpoints: several, not };
+                let field = Living { endpoints: several, not, now: None };
                 let at = settings.balance.choose(&field, &self.turn, &*settings.entropy)?;
                 several.get(at)?.pick(not)
             }
         }
     }
 
-    /// Waits for a connection other than `after`, within `deadline`.
+    /// A connection for a call that goes past the breakers, where there are any.
+    fn pick_guarded(&self, not: Option<&Arc<Connection>>) -> Guarded {
+        let settings = self.wiring.settings.load_full();
+        if settings.breaker.is_none() {
+            let ready = |connection| Guarded::Go(Ready { connection, trial: None });
+            return self.pick(not).map_or(Guarded::Nothing, ready);
+        }
+        let now = self.wiring.clock.now();
+        let endpoints = self.endpoints.load();
+        let field = Living { endpoints: &endpoints, not, now: Some(now) };
+        // Another call may take a probe's place, or the connection go, between the look and the choice.
+        for _ in 0..=endpoints.len() {
+            let Some(at) = settings.balance.choose(&field, &self.turn, &*settings.entropy) else { break };
+            let Some(endpoint) = endpoints.get(at) else { break };
+            if let (Some(connection), Ok(trial)) = (endpoint.pick(not), endpoint.admit(&settings, now)) {
+                return Guarded::Go(Ready { connection, trial });
+            }
+        }
+        let alive = endpoints.iter().filter(|endpoint| endpoint.is_alive(not));
+        match alive.filter_map(|endpoint| endpoint.check_breaker(now).err()).min() {
+            Some(until) => Guarded::Open(until),
+            None => Guarded::Nothing,
+        }
+    }
+
+    fn open_status(&self, until: Instant) -> Status {
+        let why = format!("the circuit breaker of each endpoint of {self} is open");
+        if until == Instant::FAR {
+            return Status::unavailable(format!("{why}, and a probe is under way"));
+        }
+        let wait = until.since(self.wiring.clock.now());
+        Status::unavailable(format!("{why}; next probe in {} ms", wait.as_millis())).with_retry_after(wait)
+    }
+
+    /// Endpoints whose breaker is not closed.
+    pub(crate) fn open_breakers(&self) -> usize {
+        self.endpoints.load().iter().filter(|endpoint| endpoint.has_open_breaker()).count()
+    }
+
+    /// Waits for a connection other than `after`, within `deadline`. A call is guarded by the breakers; what asks about the
+    /// server itself is not.
     pub(crate) async fn ready(
         &self,
         patience: Patience,
+        is_guarded: bool,
         deadline: Instant,
         after: Option<&Arc<Connection>>,
-    ) -> Result<Arc<Connection>, Status> {
+    ) -> Result<Ready, Status> {
         let wait = async {
             let mut bell = self.wiring.bell();
             let mut starts = 0;
@@ -167,8 +224,18 @@ impl Cluster {
                         ));
                     }
                 }
-                if let Some(connection) = self.pick(after) {
-                    return Ok(connection);
+                let guarded = if is_guarded {
+                    self.pick_guarded(after)
+                } else {
+                    let ready = |connection| Guarded::Go(Ready { connection, trial: None });
+                    self.pick(after).map_or(Guarded::Nothing, ready)
+                };
+                let mut until = Instant::FAR;
+                match guarded {
+                    Guarded::Go(ready) => return Ok(ready),
+                    Guarded::Open(open) if patience != Patience::Ready => return Err(self.open_status(open)),
+                    Guarded::Open(open) => until = open,
+                    Guarded::Nothing => {}
                 }
                 if let Standing::Failing(why, until) = self.standing() {
                     match patience {
@@ -181,8 +248,12 @@ impl Cluster {
                         Patience::Ready => {}
                     }
                 }
-                if bell.changed().await.is_err() {
-                    return Err(self.closed_status());
+                tokio::select! {
+                    biased;
+                    rung = bell.changed() => if rung.is_err() {
+                        return Err(self.closed_status());
+                    },
+                    () = sleep_until(&*self.wiring.clock, until) => {}
                 }
             }
         };
@@ -389,6 +460,8 @@ impl Drop for Resolving {
 struct Living<'a> {
     endpoints: &'a [Arc<Endpoint>],
     not: Option<&'a Arc<Connection>>,
+    /// Those whose breaker lets nothing through now do not count.
+    now: Option<Instant>,
 }
 
 impl Field for Living<'_> {
@@ -397,7 +470,8 @@ impl Field for Living<'_> {
     }
 
     fn is_alive(&self, at: usize) -> bool {
-        self.endpoints.get(at).is_some_and(|endpoint| endpoint.is_alive(self.not))
+        let passes = |endpoint: &Endpoint| self.now.is_none_or(|now| endpoint.check_breaker(now).is_ok());
+        self.endpoints.get(at).is_some_and(|endpoint| endpoint.is_alive(self.not) && passes(endpoint))
     }
 
     fn pending(&self, at: usize) -> usize {

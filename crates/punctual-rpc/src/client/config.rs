@@ -3,7 +3,9 @@
 use crate::auth::Credentials;
 use crate::client::Channel;
 use crate::client::balance::Balance;
+use crate::client::breaker::BreakerPolicy;
 use crate::client::endpoints::Endpoints;
+use crate::client::hedge::HedgePolicy;
 use crate::client::retry::{RetryBudget, RetryPolicy};
 use crate::transport::Dial;
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
@@ -22,11 +24,13 @@ pub const POOL_MAX: u32 = 64;
 pub struct MethodPolicy {
     /// How its calls are made again, where it is idempotent.
     pub retry: Option<RetryPolicy>,
+    /// How they are made once more while they take long, in place of a retry policy.
+    pub hedge: Option<HedgePolicy>,
 }
 
 impl MethodPolicy {
     /// No policies.
-    pub(crate) const NONE: MethodPolicy = MethodPolicy { retry: None };
+    pub(crate) const NONE: MethodPolicy = MethodPolicy { retry: None, hedge: None };
 
     /// With this retry policy.
     #[must_use]
@@ -35,8 +39,21 @@ impl MethodPolicy {
         self
     }
 
+    /// With this hedging policy.
+    #[must_use]
+    pub fn hedge(mut self, policy: impl Into<Option<HedgePolicy>>) -> Self {
+        self.hedge = policy.into();
+        self
+    }
+
     fn validate(&self) -> Result<(), Status> {
-        self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate)
+        if self.retry.is_some() && self.hedge.is_some() {
+            return Err(Status::invalid_argument(
+                "there is a retry policy and a hedging policy; set one of the two: a hedged call is retried as it is",
+            ));
+        }
+        self.retry.as_ref().map_or(Ok(()), RetryPolicy::validate)?;
+        self.hedge.as_ref().map_or(Ok(()), HedgePolicy::validate)
     }
 }
 
@@ -69,7 +86,12 @@ pub struct ChannelConfig {
     pub write_latency_max: Duration,
     /// How calls to idempotent unary methods are made again. `None`: they are not.
     pub retry: Option<RetryPolicy>,
-    /// What all those retries together may cost.
+    /// How calls to idempotent unary methods are made once more while they take long, in place of a retry policy. `None`:
+    /// they are not.
+    pub hedge: Option<HedgePolicy>,
+    /// When an endpoint whose calls fail is left alone for a while. `None`: never.
+    pub breaker: Option<BreakerPolicy>,
+    /// What all those further attempts together may cost.
     pub retry_budget: RetryBudget,
     /// What holds for some methods in the place of the channel's own policies, by `Service/method` or by `Service`. The
     /// longer name counts. Empty.
@@ -104,6 +126,8 @@ impl Default for ChannelConfig {
             drain_grace: Duration::from_secs(8),
             write_latency_max: Duration::ZERO,
             retry: None,
+            hedge: None,
+            breaker: None,
             retry_budget: RetryBudget::default(),
             methods: BTreeMap::new(),
             limits: Limits::default(),
@@ -147,6 +171,7 @@ impl ChannelConfig {
             }
         }
         self.retry_budget.validate()?;
+        self.breaker.as_ref().map_or(Ok(()), BreakerPolicy::validate)?;
         self.own_policy().validate()?;
         self.methods.values().try_for_each(MethodPolicy::validate)
     }
@@ -167,12 +192,12 @@ impl ChannelConfig {
     }
 
     fn own_policy(&self) -> MethodPolicy {
-        MethodPolicy { retry: self.retry.clone() }
+        MethodPolicy { retry: self.retry.clone(), hedge: self.hedge.clone() }
     }
 
     /// Whether any call may have a policy from here.
     pub(crate) fn has_policies(&self) -> bool {
-        self.own_policy() != MethodPolicy::NONE || !self.methods.is_empty()
+        self.own_policy() != MethodPolicy::NONE || !self.methods.is_empty() || self.breaker.is_some()
     }
 
     /// The policies of a method.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Counters {
     retries: AtomicU64,
     resends: AtomicU64,
+    hedges: AtomicU64,
 }
 
 impl Counters {
@@ -19,8 +20,13 @@ impl Counters {
         self.resends.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_hedge(&self) {
+        self.hedges.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn add_to(&self, stats: &mut ChannelStats) {
         stats.retries = self.retries.load(Ordering::Relaxed);
+        stats.hedges = self.hedges.load(Ordering::Relaxed);
         stats.resends = self.resends.load(Ordering::Relaxed);
     }
 }

@@ -3,10 +3,13 @@
 //! The pool has one connection while that is enough. It grows by one when calls wait because the server runs as many as it
 //! announced, up to the setting; a connection beyond the first that nothing went through for a while is closed.
 
+use crate::client::breaker::{Breaker, BreakerPolicy, End, Permit};
+use crate::client::config::ChannelConfig;
 use crate::client::connection::Connection;
 use crate::client::connector::{Connector, State};
 use crate::client::target::Target;
 use crate::client::timer::sleep_until;
+use crate::client::trial::Trial;
 use crate::client::wiring::Wiring;
 use arc_swap::ArcSwap;
 use punctual_clock::Instant;
@@ -28,6 +31,8 @@ pub(crate) struct Endpoint {
     /// Held while the pool changes.
     changing: Mutex<()>,
     is_closed: AtomicBool,
+    /// Touched only where the settings have a policy for it.
+    breaker: Mutex<Breaker>,
     /// The task that looks for idle connections is under way.
     is_shrinking: AtomicBool,
 }
@@ -45,6 +50,7 @@ impl Endpoint {
                 pool: ArcSwap::from_pointee(vec![Arc::new(first)]),
                 changing: Mutex::new(()),
                 is_closed: AtomicBool::new(false),
+                breaker: Mutex::default(),
                 is_shrinking: AtomicBool::new(false),
             }
         })
@@ -61,6 +67,37 @@ impl Endpoint {
     /// Whether a call can go there, through another connection than `not`.
     pub(crate) fn is_alive(&self, not: Option<&Arc<Connection>>) -> bool {
         self.pool.load().iter().any(|connector| connector.is_ready(not))
+    }
+
+    /// Whether the breaker would let a call through, or when it is worth asking again.
+    pub(crate) fn check_breaker(&self, now: Instant) -> Result<(), Instant> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner).check(now)
+    }
+
+    pub(crate) fn has_open_breaker(&self) -> bool {
+        !self.breaker.lock().unwrap_or_else(PoisonError::into_inner).is_closed()
+    }
+
+    /// Lets a call through, or says when it is worth asking again.
+    pub(crate) fn admit(&self, settings: &Arc<ChannelConfig>, now: Instant) -> Result<Option<Trial>, Instant> {
+        let permit = self.breaker.lock().unwrap_or_else(PoisonError::into_inner).admit(now)?;
+        Ok(self.own.upgrade().map(|own| Trial::new(own, Arc::clone(settings), permit)))
+    }
+
+    /// A call that was let through has ended.
+    pub(crate) fn record(&self, policy: &BreakerPolicy, permit: Permit, end: End) {
+        let now = self.wiring.clock.now();
+        let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_closed = breaker.is_closed();
+        let changed = breaker.record(policy, permit, end, now);
+        let is_closed = breaker.is_closed();
+        drop(breaker);
+        if was_closed != is_closed {
+            tracing::warn!(address = %self.address, is_closed, "the endpoint's circuit breaker changed");
+        }
+        if changed {
+            self.wiring.ring();
+        }
     }
 
     /// This client's calls that wait for a reply.

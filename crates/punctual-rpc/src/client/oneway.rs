@@ -6,7 +6,7 @@ use crate::client::connection::Connection;
 use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{
-    Callee, Published, Request, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
+    Callee, Published, Request, Sent, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
 };
 use crate::client::reply::{Answer, LiveCall, read_emission};
 use crate::transport::BoxFuture;
@@ -80,7 +80,9 @@ impl<A: Args + Serialize + Send + 'static> OneWay<A> {
         }
         let deadline = deadline_of(&self.channel, &self.callee, &self.options)?;
         let mut refused = None;
-        if let Some(connection) = self.channel.current() {
+        if !self.channel.has_policies()
+            && let Some(connection) = self.channel.current()
+        {
             let (clock, callee, options) = (self.channel.clock(), &self.callee, &self.options);
             let request = Request { clock, callee, args: &args, options, deadline };
             match publish(&request, &connection, None, cx.waker()) {
@@ -111,7 +113,7 @@ pub(crate) async fn send<A: Args + Serialize + Send>(
 ) -> Result<(), Status> {
     let mut resends = Resends::default();
     loop {
-        let (connection, published) = publish_slowly(&call, refused).await?;
+        let Sent { connection, published, trial } = publish_slowly(&call, refused).await?;
         let key = match published {
             Published::Live(key) => key,
             Published::Sent(give_way) => {
@@ -123,7 +125,13 @@ pub(crate) async fn send<A: Args + Serialize + Send>(
         };
         let mut live = LiveCall::new(Arc::clone(&connection), key);
         match poll_fn(|cx| live.poll(cx, read_emission)).await {
-            Answer::Result(result) => return result.map_err(status_of),
+            Answer::Result(result) => {
+                let result = result.map_err(status_of);
+                if let Some(trial) = trial {
+                    trial.end(result.as_ref().err());
+                }
+                return result;
+            }
             Answer::NeverAccepted => refused = Some(resends.again(&call.channel, connection)?),
         }
     }

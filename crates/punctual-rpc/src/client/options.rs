@@ -1,5 +1,7 @@
 //! What a caller may say about one call.
 
+use crate::client::hedge::HedgePolicy;
+use crate::client::repeat::Repeat;
 use crate::client::response::Heard;
 use crate::client::retry::RetryPolicy;
 use punctual_clock::Instant;
@@ -24,8 +26,8 @@ pub struct CallOptions {
 struct Extra {
     metadata: Metadata,
     invalid: Option<MetadataError>,
-    /// What the call itself says of retries; `Some(None)` for none.
-    retry: Option<Option<RetryPolicy>>,
+    /// What the call itself says of being made again.
+    repeat: Option<Repeat>,
     /// Who wants the metadata of the replies.
     heard: Option<Heard>,
 }
@@ -96,13 +98,21 @@ impl CallOptions {
     /// Makes the call again by this policy, or with `None` never, whatever the channel's settings say.
     #[must_use]
     pub fn retry(mut self, policy: impl Into<Option<RetryPolicy>>) -> Self {
-        self.extra.get_or_insert_default().retry = Some(policy.into());
+        self.extra.get_or_insert_default().repeat = Some(Repeat::of(policy.into().as_ref(), None));
         self
     }
 
-    /// What the call itself says of retries.
-    pub(crate) fn retry_policy(&self) -> Option<&Option<RetryPolicy>> {
-        self.extra.as_ref()?.retry.as_ref()
+    /// Makes the call once more while it takes long, by this policy, or with `None` never, whatever the channel's settings
+    /// say. Of this and [`CallOptions::retry`] the last one counts.
+    #[must_use]
+    pub fn hedge(mut self, policy: impl Into<Option<HedgePolicy>>) -> Self {
+        self.extra.get_or_insert_default().repeat = Some(Repeat::of(None, policy.into().as_ref()));
+        self
+    }
+
+    /// What the call itself says of being made again.
+    pub(crate) fn repeat(&self) -> Option<&Repeat> {
+        self.extra.as_ref()?.repeat.as_ref()
     }
 
     /// The metadata of its replies are wanted.

@@ -5,6 +5,7 @@ use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::line::Place;
 use crate::client::options::CallOptions;
+use crate::client::trial::Trial;
 use crate::scratch::with_scratch;
 use bytes::Bytes;
 use punctual_clock::{Clock, Instant};
@@ -233,6 +234,13 @@ pub(crate) fn refusal_status(refusal: Refusal) -> Status {
     }
 }
 
+/// A request that went through the gate, and the breaker that wants to know how it ended.
+pub(crate) struct Sent {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) published: Published,
+    pub(crate) trial: Option<Trial>,
+}
+
 /// Waits for a place on the server of `connection`, or for another connection that has one, which it then gives.
 async fn wait_in_line(
     channel: &Channel,
@@ -253,18 +261,29 @@ async fn wait_in_line(
 pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
     call: &Resendable<A>,
     mut refused: Option<(Arc<Connection>, Refusal)>,
-) -> Result<(Arc<Connection>, Published), Status> {
+) -> Result<Sent, Status> {
     let Resendable { channel, callee, options, deadline, .. } = call;
     let deadline = *deadline;
+    let mut trial;
     loop {
         // A connection that refused because it closes is never tried again: what it refused was never sent.
         let (mut connection, mut refusal) = match refused.take() {
-            Some((connection, refusal @ (Refusal::Line | Refusal::Bulk { .. }))) => (connection, Some(refusal)),
+            // Only a plain first poll comes here with these, and it passed no breaker.
+            Some((connection, refusal @ (Refusal::Line | Refusal::Bulk { .. }))) => {
+                trial = None;
+                (connection, Some(refusal))
+            }
             Some((connection, Refusal::Closed(_) | Refusal::GoingAway)) => {
-                (channel.ready(options.wait_for_ready, deadline, Some(&connection)).await?, None)
+                let ready = channel.ready(options.wait_for_ready, deadline, Some(&connection)).await?;
+                trial = ready.trial;
+                (ready.connection, None)
             }
             Some((_, refusal)) => return Err(refusal_status(refusal)),
-            None => (channel.ready(options.wait_for_ready, deadline, None).await?, None),
+            None => {
+                let ready = channel.ready(options.wait_for_ready, deadline, None).await?;
+                trial = ready.trial;
+                (ready.connection, None)
+            }
         };
         let mut place = None;
         loop {
@@ -300,7 +319,7 @@ pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
                     if let Some(place) = place {
                         place.used();
                     }
-                    return Ok((connection, published));
+                    return Ok(Sent { connection, published, trial });
                 }
                 Err(Unpublished::Gate(gate)) => refusal = Some(gate),
                 Err(Unpublished::Status(status)) => return Err(status),

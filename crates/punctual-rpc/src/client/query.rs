@@ -112,7 +112,7 @@ impl Channel {
         let deadline = self.default_timeout().map_or(Instant::FAR, |timeout| now.after(timeout));
         let mut after: Option<std::sync::Arc<Connection>> = None;
         loop {
-            let connection = self.ready(false, deadline, after.as_ref()).await?;
+            let connection = self.reach(deadline, after.as_ref()).await?;
             let now = self.clock().now();
             let opened = poll_fn(|cx| {
                 let mut waker = Some(cx.waker().clone());

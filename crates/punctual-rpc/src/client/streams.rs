@@ -5,10 +5,11 @@ use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
-use crate::client::publish::{Callee, Published, deadline_of, publish_slowly};
+use crate::client::publish::{Callee, Published, Sent, deadline_of, publish_slowly};
 use crate::client::pump::Pump;
 use crate::client::reply::{Answer, LiveCall, name_method, read_answer, read_bytes_answer, read_failure};
 use crate::client::response::{WithResponse, read_metadata};
+use crate::client::trial::Trial;
 use crate::streaming::{Remote, Sending, Source, Streaming};
 use crate::transport::BoxFuture;
 use punctual_proto::codec::{Args, Codec};
@@ -258,14 +259,15 @@ impl<A: Args + Serialize + Send> Restartable<A> {
     }
 
     /// Publishes the call. Its producers wait in the pump.
-    async fn start(&mut self) -> Result<(Pump, LiveCall), Status> {
-        let (connection, published) = publish_slowly(&self.call, self.refused.take()).await?;
+    async fn start(&mut self) -> Result<(Pump, LiveCall, Option<Trial>), Status> {
+        let Sent { connection, published, trial } = publish_slowly(&self.call, self.refused.take()).await?;
         let Published::Live(key) = published else {
             return Err(Status::internal("a call with streams with a one-way shape"));
         };
         let codec = self.call.callee.item_codec(&connection);
         let sending = std::mem::take(&mut self.sources).into_iter().map(|source| Sending::new(source, codec)).collect();
-        Ok((Pump::new(Arc::clone(&connection), key, sending), LiveCall::of(connection, key, &self.call.options)))
+        let live = LiveCall::of(Arc::clone(&connection), key, &self.call.options);
+        Ok((Pump::new(connection, key, sending), live, trial))
     }
 
     /// The server went away before it took the call: it can be started elsewhere if its sources gave nothing yet.
@@ -287,7 +289,7 @@ where
     let mut call = Restartable::new(parts, options)?;
     loop {
         // Declared in this order, so that a call that is dropped is cancelled before its producers are.
-        let (mut pump, mut live) = call.start().await?;
+        let (mut pump, mut live, trial) = call.start().await?;
         let answer = poll_fn(|cx| {
             if let Poll::Ready(answer) = live.poll(cx, read) {
                 return Poll::Ready(answer);
@@ -298,7 +300,10 @@ where
         })
         .await;
         match answer {
-            Answer::Result(result) => return result,
+            Answer::Result(result) => {
+                tell(trial, result.as_ref().err().and_then(CallError::status));
+                return result;
+            }
             Answer::NeverAccepted => call.take_back(live, pump.into_sources())?,
         }
     }
@@ -312,7 +317,7 @@ pub(crate) async fn returned<A: Args + Serialize + Send, E>(
 ) -> Result<Remote, CallError<E>> {
     let mut call = Restartable::new(parts, options)?;
     loop {
-        let (pump, mut live) = call.start().await?;
+        let (pump, mut live, trial) = call.start().await?;
         let mut producers = Producers::of(pump);
         let opened = poll_fn(|cx| {
             producers.poll_start(cx);
@@ -327,6 +332,7 @@ pub(crate) async fn returned<A: Args + Serialize + Send, E>(
                 // The answer may come before it was seen that the request was written: the producers have all of the call
                 // before them.
                 producers.start();
+                tell(trial, None);
                 let open = live.into_key().map(|(connection, key)| StreamCallKey { connection, key, over: false });
                 let metadata = read_metadata(metadata).map_err(CallError::Status)?;
                 return match open {
@@ -334,9 +340,19 @@ pub(crate) async fn returned<A: Args + Serialize + Send, E>(
                     None => Err(CallError::Status(Status::internal("a call was answered twice"))),
                 };
             }
-            Err(Some(error)) => return Err(error),
+            Err(Some(error)) => {
+                tell(trial, error.status());
+                return Err(error);
+            }
             Err(None) => call.take_back(live, producers.into_sources().await)?,
         }
+    }
+}
+
+/// Tells the breaker of the call's endpoint, if there is one.
+fn tell(trial: Option<Trial>, status: Option<&Status>) {
+    if let Some(trial) = trial {
+        trial.end(status);
     }
 }
 
@@ -385,15 +401,22 @@ impl Producers {
 pub(crate) async fn oneway<A: Args + Serialize + Send>(parts: Parts<A>, options: CallOptions) -> Result<(), Status> {
     let mut call = Restartable::new(parts, options)?;
     let (pump, live) = loop {
-        let (mut pump, mut live) = call.start().await?;
+        let (mut pump, mut live, trial) = call.start().await?;
         let written = poll_fn(|cx| match live.poll(cx, ended_early) {
             Poll::Ready(ended) => Poll::Ready(ended),
             Poll::Pending => pump.poll_start(cx).map(Ok),
         });
         match written.await {
-            Ok(()) => break (pump, live),
+            Ok(()) => {
+                tell(trial, None);
+                break (pump, live);
+            }
             Err(Ending::NeverAccepted) => call.take_back(live, pump.into_sources())?,
-            Err(ending) => return Err(ending.status()),
+            Err(ending) => {
+                let status = ending.status();
+                tell(trial, Some(&status));
+                return Err(status);
+            }
         }
     };
     tokio::spawn(async move {

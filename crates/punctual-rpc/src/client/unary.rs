@@ -3,6 +3,7 @@
 use crate::client::attempts::{self, Resendable};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
+use crate::client::hedge::HedgePolicy;
 use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{Callee, Published, Request, Unpublished, deadline_of, publish, refusal_status};
@@ -76,6 +77,13 @@ impl<A, T, E> Unary<A, T, E> {
         self
     }
 
+    /// Makes the call once more while it takes long, by this policy, or with `None` never, whatever the channel's settings
+    /// say. It fails with InvalidArgument where its method is not idempotent. Of this and [`Unary::retry`] the last counts.
+    pub fn hedge(mut self, policy: impl Into<Option<HedgePolicy>>) -> Self {
+        self.options = self.options.hedge(policy);
+        self
+    }
+
     /// The same call, for the metadata that the server sends along with the result or the error.
     pub fn with_response(mut self) -> WithResponse<Self> {
         let heard = self.options.hear();
@@ -100,7 +108,7 @@ where
         let deadline = deadline_of(&self.channel, &callee, &self.options)?;
         let mut refused = None;
         if !self.channel.has_policies()
-            && self.options.retry_policy().is_none()
+            && self.options.repeat().is_none()
             && let Some(connection) = self.channel.current()
         {
             let (clock, options) = (self.channel.clock(), &self.options);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod auth;
+mod breaker;
 mod calls;
 mod cancel;
 mod clusters;
@@ -10,6 +11,7 @@ mod contracts;
 mod endpoints;
 mod faults;
 mod handshake;
+mod hedge;
 mod hostile;
 mod limits;
 mod listen;

@@ -238,11 +238,16 @@ impl Probe {
         Ok(args.gate)
     }
 
-    /// The number of the attempt, once there is no failure left.
+    /// The number of the attempt, once there is no failure left. One that says `hang` does.
     async fn flaky(self) -> Result<u64, Status> {
         let attempt = self.ledger.attempts.fetch_add(1, Ordering::SeqCst) + 1;
         self.ledger.changed();
-        self.ledger.failures.lock().unwrap().pop_front().map_or(Ok(attempt), Err)
+        let failure = self.ledger.failures.lock().unwrap().pop_front();
+        if failure.as_ref().is_some_and(|failure| failure.message() == "hang") {
+            let _dropped = Dropped(self.ledger, false);
+            return std::future::pending().await;
+        }
+        failure.map_or(Ok(attempt), Err)
     }
 
     async fn note(self, args: Text) {
