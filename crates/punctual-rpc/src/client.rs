@@ -14,6 +14,7 @@ mod counters;
 mod endpoint;
 mod endpoints;
 mod hedge;
+mod intercept;
 mod kept;
 mod lane;
 mod line;
@@ -32,10 +33,14 @@ mod streams;
 mod streams_json;
 mod target;
 mod timer;
+#[cfg(feature = "tower")]
+mod tower;
 mod trial;
 mod unary;
 mod wiring;
 
+#[cfg(feature = "tower")]
+pub use self::tower::TowerLayer;
 pub use balance::{Balance, Candidate, Select};
 pub use breaker::{BREAKER_WINDOW_MAX, BreakerPolicy};
 pub use channel::{Channel, Drained};
@@ -43,6 +48,7 @@ pub use clusters::{CLUSTERS_MAX, Clusters};
 pub use config::{ChannelBuilder, ChannelConfig, MethodPolicy, POOL_MAX};
 pub use endpoints::{ENDPOINTS_MAX, Endpoints, Resolver, Snapshots};
 pub use hedge::{HEDGES_MAX, HedgePolicy};
+pub use intercept::{AppError, ClientInterceptor, Failure, INTERCEPTORS_MAX, Incoming, Next, Outgoing};
 pub use oneway::OneWay;
 pub use options::CallOptions;
 pub use response::{Response, WithResponse};

@@ -18,9 +18,10 @@ pub mod transport;
 pub use address::{Address, AddressError};
 pub use client::{
     ATTEMPTS_MAX, BREAKER_WINDOW_MAX, Balance, BreakerPolicy, CLUSTERS_MAX, CallOptions, Candidate, Channel,
-    ChannelBuilder, ChannelConfig, ClientStream, Clusters, Drained, Duplex, ENDPOINTS_MAX, Endpoints, HEDGES_MAX,
-    HedgePolicy, JsonItems, JsonReply, JsonStream, MethodPolicy, OneWay, OneWayStream, POOL_MAX, Resolver, Response,
-    RetryBudget, RetryPolicy, Select, ServerStream, Snapshots, StreamCall, Streams, Unary, WithResponse,
+    ChannelBuilder, ChannelConfig, ClientInterceptor, ClientStream, Clusters, Drained, Duplex, ENDPOINTS_MAX,
+    Endpoints, HEDGES_MAX, HedgePolicy, JsonItems, JsonReply, JsonStream, MethodPolicy, OneWay, OneWayStream, POOL_MAX,
+    Resolver, Response, RetryBudget, RetryPolicy, Select, ServerStream, Snapshots, StreamCall, Streams, Unary,
+    WithResponse,
 };
 pub use punctual_proto::contract::MethodDescriptor;
 pub use punctual_proto::describe::{HealthStatus, ServiceDescription};

@@ -75,6 +75,7 @@
 //! - `postgres`: the store in a PostgreSQL database, for many hosts.
 //! - `mysql`: the store on MariaDB and MySQL, for many hosts.
 //! - `tls`: `tls://` addresses.
+//! - `tower`: `tower` layers around calls.
 //!
 //! Without default features this crate is the RPC runtime alone, and compiles no SQL.
 

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::client::channel::Channel;
+use crate::client::config::ChannelConfig;
 use crate::client::connection::Connection;
 use crate::client::hedge::hedged;
 use crate::client::kept::Kept;
@@ -32,6 +33,8 @@ const NEVER_ACCEPTED_MAX: u32 = 8;
 /// A call whose deadline is fixed, with everything that each of its attempts needs.
 pub(crate) struct Resendable<A> {
     pub(crate) channel: Channel,
+    /// Those that the call began with.
+    pub(crate) settings: Arc<ChannelConfig>,
     pub(crate) callee: Callee,
     pub(crate) args: Kept<A>,
     pub(crate) options: CallOptions,
@@ -73,7 +76,7 @@ pub(crate) async fn call<A, T, E>(
 where
     A: Args + Serialize + Send,
 {
-    let settings = call.channel.settings();
+    let settings = Arc::clone(&call.settings);
     let repeat = Repeat::of_call(&call.callee, &call.options, &settings)?;
     if repeat != Repeat::Once {
         call.channel.tokens().deposit(&settings.retry_budget);

@@ -125,6 +125,14 @@ impl Clusters {
         change(&mut config);
         config.validate()?;
         config.check_fixed(&shared.config)?;
+        // A channel whose settings were changed by themselves may refuse what the others take: all are asked first.
+        for channel in shared.clusters.values().flatten() {
+            let old = channel.config();
+            let mut new = old.clone();
+            change(&mut new);
+            new.validate()?;
+            new.check_fixed(&old)?;
+        }
         for channel in shared.clusters.values().flatten() {
             channel.reconfigure(&change)?;
         }

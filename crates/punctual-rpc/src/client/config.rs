@@ -6,6 +6,7 @@ use crate::client::balance::Balance;
 use crate::client::breaker::BreakerPolicy;
 use crate::client::endpoints::Endpoints;
 use crate::client::hedge::HedgePolicy;
+use crate::client::intercept::{ClientInterceptor, INTERCEPTORS_MAX};
 use crate::client::retry::{RetryBudget, RetryPolicy};
 use crate::transport::Dial;
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
@@ -96,6 +97,8 @@ pub struct ChannelConfig {
     /// What holds for some methods in the place of the channel's own policies, by `Service/method` or by `Service`. The
     /// longer name counts. Empty.
     pub methods: BTreeMap<String, MethodPolicy>,
+    /// Your own code around each call, the first one outermost. Empty; up to [`INTERCEPTORS_MAX`].
+    pub interceptors: Vec<Arc<dyn ClientInterceptor>>,
     /// The limits of this side.
     pub limits: Limits,
     /// How servers are met at `tls://` addresses. `None`.
@@ -130,6 +133,7 @@ impl Default for ChannelConfig {
             breaker: None,
             retry_budget: RetryBudget::default(),
             methods: BTreeMap::new(),
+            interceptors: Vec::new(),
             limits: Limits::default(),
             #[cfg(feature = "_tls")]
             tls: None,
@@ -170,6 +174,12 @@ impl ChannelConfig {
                 return Err(Status::invalid_argument(format!("{name} is {value:?}; set {min:?} to {day:?}")));
             }
         }
+        if self.interceptors.len() > INTERCEPTORS_MAX {
+            return Err(Status::invalid_argument(format!(
+                "there are {} interceptors; a channel has up to {INTERCEPTORS_MAX}",
+                self.interceptors.len()
+            )));
+        }
         self.retry_budget.validate()?;
         self.breaker.as_ref().map_or(Ok(()), BreakerPolicy::validate)?;
         self.own_policy().validate()?;
@@ -195,9 +205,12 @@ impl ChannelConfig {
         MethodPolicy { retry: self.retry.clone(), hedge: self.hedge.clone() }
     }
 
-    /// Whether any call may have a policy from here.
+    /// Whether any call may have a policy or an interceptor from here.
     pub(crate) fn has_policies(&self) -> bool {
-        self.own_policy() != MethodPolicy::NONE || !self.methods.is_empty() || self.breaker.is_some()
+        self.own_policy() != MethodPolicy::NONE
+            || !self.methods.is_empty()
+            || self.breaker.is_some()
+            || !self.interceptors.is_empty()
     }
 
     /// The policies of a method.
@@ -250,6 +263,12 @@ impl ChannelBuilder {
     /// With this retry policy, or none.
     pub fn retry(mut self, policy: impl Into<Option<RetryPolicy>>) -> Self {
         self.config.retry = policy.into();
+        self
+    }
+
+    /// With this interceptor inside of those before it.
+    pub fn interceptor(mut self, interceptor: impl ClientInterceptor) -> Self {
+        self.config.interceptors.push(Arc::new(interceptor));
         self
     }
 

@@ -3,6 +3,7 @@
 use crate::client::attempts::{Resendable, Resends};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
+use crate::client::intercept::around;
 use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{
@@ -101,8 +102,19 @@ impl<A: Args + Serialize + Send + 'static> OneWay<A> {
 
     fn boxed(&mut self, args: A, deadline: Instant, refused: Option<(Arc<Connection>, Refusal)>) -> State<A> {
         let (channel, callee) = (self.channel.clone(), self.callee);
-        let (args, options) = (Kept::new(args), std::mem::take(&mut self.options));
-        State::Boxed(Box::pin(send(Resendable { channel, callee, args, options, deadline }, refused)))
+        let (options, settings) = (std::mem::take(&mut self.options), channel.settings());
+        if refused.is_none() && !settings.interceptors.is_empty() {
+            let generation = Arc::clone(&settings);
+            let last = move |args, options: CallOptions| -> BoxFuture<'static, Result<(), CallError<Infallible>>> {
+                let (channel, settings, deadline) = (channel.clone(), Arc::clone(&generation), options.deadline);
+                let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
+                Box::pin(async move { send(call, None).await.map_err(CallError::Status) })
+            };
+            let call = around(settings, callee, args, options, deadline, last);
+            return State::Boxed(Box::pin(async move { call.await.map_err(status_of) }));
+        }
+        let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
+        State::Boxed(Box::pin(send(call, refused)))
     }
 }
 
@@ -137,7 +149,8 @@ pub(crate) async fn send<A: Args + Serialize + Send>(
     }
 }
 
-fn status_of(error: CallError<Infallible>) -> Status {
+/// What a call failed with that has no error of the application's.
+pub(crate) fn status_of(error: CallError<Infallible>) -> Status {
     match error {
         CallError::Status(status) => status,
         CallError::App(never) => match never {},

@@ -56,6 +56,21 @@ impl CallOptions {
         self.extra.as_ref().map_or(&[], |extra| extra.metadata.as_encoded())
     }
 
+    /// The metadata that it sends along.
+    pub(crate) fn metadata_so_far(&self) -> Metadata {
+        self.extra.as_ref().map_or_else(Metadata::new, |extra| extra.metadata.clone())
+    }
+
+    /// Sends these along instead.
+    pub(crate) fn replace_metadata(&mut self, metadata: Metadata) {
+        self.extra.get_or_insert_default().metadata = metadata;
+    }
+
+    /// The same options of a call whose deadline is fixed.
+    pub(crate) fn fixed(self, deadline: Instant) -> Self {
+        CallOptions { timeout: None, deadline, inherited: Instant::FAR, ..self }
+    }
+
     /// Why the call can never be made.
     pub(crate) fn invalid(&self) -> Option<Status> {
         let error = self.extra.as_ref()?.invalid.as_ref()?;

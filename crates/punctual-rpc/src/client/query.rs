@@ -49,7 +49,14 @@ impl Channel {
             streams: CallStreams::NONE,
         };
         let deadline = deadline_of(self, &callee, &options)?;
-        let call = Resendable { channel: self.clone(), callee, args: Kept::new(args), options, deadline };
+        let call = Resendable {
+            channel: self.clone(),
+            settings: self.settings(),
+            callee,
+            args: Kept::new(args),
+            options,
+            deadline,
+        };
         attempts::call(call, None, read_bytes_answer).await.map_err(|error| name_method(error, callee.id, full_name))
     }
 
@@ -70,7 +77,18 @@ impl Channel {
             streams: CallStreams::NONE,
         };
         let deadline = deadline_of(self, &callee, &options)?;
-        send(Resendable { channel: self.clone(), callee, args: Kept::new(args), options, deadline }, None).await
+        send(
+            Resendable {
+                channel: self.clone(),
+                settings: self.settings(),
+                callee,
+                args: Kept::new(args),
+                options,
+                deadline,
+            },
+            None,
+        )
+        .await
     }
 
     /// The contracts of the server's services, as plain data.

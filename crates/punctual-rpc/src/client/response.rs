@@ -96,6 +96,11 @@ impl Heard {
         Ok(())
     }
 
+    /// What was heard last.
+    pub(crate) fn so_far(&self) -> Metadata {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn take(&self) -> Metadata {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

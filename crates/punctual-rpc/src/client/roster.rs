@@ -39,11 +39,8 @@ impl Roster {
 
     /// The connections of a connector take no more calls.
     pub(crate) fn drain_connector(&self, connector: u64) {
-        for entry in self.open.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if entry.connector == connector {
-                entry.connection.drain();
-            }
-        }
+        // Outside of the lock: draining wakes callers.
+        self.of_connector(connector).iter().for_each(|connection| connection.drain());
     }
 
     /// The open connections of a cluster, or of all.

@@ -3,7 +3,9 @@
 use crate::client::attempts::{Resendable, Resends, never_accepted};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
+use crate::client::intercept::around;
 use crate::client::kept::Kept;
+use crate::client::oneway::status_of;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{Callee, Published, Sent, deadline_of, publish_slowly};
 use crate::client::pump::Pump;
@@ -20,10 +22,11 @@ use punctual_proto::status::{CallError, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::task::JoinHandle;
 
@@ -193,7 +196,12 @@ impl Channel {
         StreamCall::new(self, service, method, args, streams.0, |parts, options| {
             Box::pin(async move {
                 let (id, name) = (parts.callee.id, parts.callee.method.full_name);
-                single(parts, options, read_answer).await.map_err(|error| name_method(error, id, name))
+                let result = if parts.channel.has_policies() {
+                    intercepted(parts, options, |parts, options| Box::pin(single(parts, options, read_answer))).await
+                } else {
+                    single(parts, options, read_answer).await
+                };
+                result.map_err(|error| name_method(error, id, name))
             })
         })
     }
@@ -216,9 +224,15 @@ impl Channel {
         StreamCall::new(self, service, method, args, streams.0, |parts, options| {
             Box::pin(async move {
                 let (id, name) = (parts.callee.id, parts.callee.method.full_name);
-                let remote =
-                    returned(parts, options, read_failure).await.map_err(|error| name_method(error, id, name))?;
-                Ok(Streaming::remote(remote))
+                let result = if parts.channel.has_policies() {
+                    intercepted(parts, options, |parts, options| {
+                        Box::pin(async move { returned(parts, options, read_failure).await.map(Streaming::remote) })
+                    })
+                    .await
+                } else {
+                    returned(parts, options, read_failure).await.map(Streaming::remote)
+                };
+                result.map_err(|error| name_method(error, id, name))
             })
         })
     }
@@ -235,8 +249,50 @@ impl Channel {
         A: Args + Serialize + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
-        StreamCall::new(self, service, method, args, streams.0, |parts, options| Box::pin(oneway(parts, options)))
+        StreamCall::new(self, service, method, args, streams.0, |parts, options| {
+            Box::pin(async move {
+                if !parts.channel.has_policies() {
+                    return oneway(parts, options).await;
+                }
+                let result = intercepted(parts, options, |parts, options| {
+                    Box::pin(async move { oneway(parts, options).await.map_err(CallError::<Infallible>::Status) })
+                });
+                result.await.map_err(status_of)
+            })
+        })
     }
+}
+
+/// Makes a call with streams.
+type Make<A, T, E> = fn(Parts<A>, CallOptions) -> BoxFuture<'static, Result<T, CallError<E>>>;
+
+/// Makes the call inside of the channel's interceptors, if it has any.
+async fn intercepted<A, T, E>(parts: Parts<A>, options: CallOptions, make: Make<A, T, E>) -> Result<T, CallError<E>>
+where
+    A: Args + Serialize + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let settings = parts.channel.settings();
+    if settings.interceptors.is_empty() {
+        return make(parts, options).await;
+    }
+    if let Some(status) = options.invalid() {
+        return Err(status.into());
+    }
+    let Parts { channel, callee, args, sources } = parts;
+    let deadline = deadline_of(&channel, &callee, &options)?;
+    let sources = Mutex::new(Some(sources));
+    let last = move |args, options| -> BoxFuture<'static, Result<T, CallError<E>>> {
+        match sources.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(sources) => make(Parts { channel: channel.clone(), callee, args, sources }, options),
+            None => Box::pin(async {
+                Err(Status::failed_precondition("an interceptor made a call with streams twice; they can be sent once")
+                    .into())
+            }),
+        }
+    };
+    around(settings, callee, args, options, deadline, last).await
 }
 
 /// A call with streams that can be sent again as long as nothing was taken from them.
@@ -254,7 +310,8 @@ impl<A: Args + Serialize + Send> Restartable<A> {
             return Err(status);
         }
         let deadline = deadline_of(&channel, &callee, &options)?;
-        let call = Resendable { channel, callee, args: Kept::new(args), options, deadline };
+        let settings = channel.settings();
+        let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
         Ok(Restartable { call, sources, resends: Resends::default(), refused: None })
     }
 

@@ -4,6 +4,7 @@ use crate::client::attempts::{self, Resendable};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::hedge::HedgePolicy;
+use crate::client::intercept::around;
 use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{Callee, Published, Request, Unpublished, deadline_of, publish, refusal_status};
@@ -131,8 +132,18 @@ where
     /// The call with everything that may happen to it.
     fn boxed(&mut self, args: A, deadline: Instant, refused: Option<(Arc<Connection>, Refusal)>) -> State<A, T, E> {
         let (channel, callee) = (self.channel.clone(), Callee::of(self.service, self.method));
-        let (args, options) = (Kept::new(args), std::mem::take(&mut self.options));
-        let call = Resendable { channel, callee, args, options, deadline };
+        let (options, settings) = (std::mem::take(&mut self.options), channel.settings());
+        // A call that was refused or never accepted began before there were any.
+        if refused.is_none() && !settings.interceptors.is_empty() {
+            let generation = Arc::clone(&settings);
+            let last = move |args, options: CallOptions| -> BoxFuture<'static, Result<T, CallError<E>>> {
+                let (channel, settings, deadline) = (channel.clone(), Arc::clone(&generation), options.deadline);
+                let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
+                Box::pin(attempts::call(call, None, read_answer))
+            };
+            return State::Boxed(Box::pin(around(settings, callee, args, options, deadline, last)));
+        }
+        let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
         State::Boxed(Box::pin(attempts::call(call, refused, read_answer)))
     }
 

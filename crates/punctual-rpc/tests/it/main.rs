@@ -13,6 +13,7 @@ mod faults;
 mod handshake;
 mod hedge;
 mod hostile;
+mod intercept;
 mod limits;
 mod listen;
 mod pool;
