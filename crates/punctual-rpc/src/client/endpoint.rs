@@ -218,8 +218,9 @@ impl Endpoint {
     /// Takes no more calls, and ends behind those under way.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        for connector in self.pool.load().iter() {
+        // What grows from here on sees the flag; what is closed is closed outside of the lock, since that wakes callers.
+        drop(self.changing.lock().unwrap_or_else(PoisonError::into_inner));
+        for connector in self.pool.load_full().iter() {
             connector.close();
         }
     }
