@@ -59,7 +59,8 @@ impl Definitions {
 }
 
 const READ: &str = "SELECT d.schedule, d.version, d.spec, d.args, s.created FROM punctual_definition d
-    STRAIGHT_JOIN punctual_schedule s ON s.id = d.schedule WHERE d.schedule = ? AND d.version = ?";
+    FORCE INDEX (PRIMARY) STRAIGHT_JOIN punctual_schedule s ON s.id = d.schedule WHERE ";
+const IS: &str = "(d.schedule = ? AND d.version = ?)";
 const ADD: &str = "INSERT INTO punctual_definition (schedule, version, spec, args) VALUES ";
 
 /// Definitions by version; each is there or is why it cannot be read.
@@ -84,7 +85,7 @@ pub(crate) async fn read(session: &mut Session, versions: impl IntoIterator<Item
     }
     let mut script = Script::new();
     let branches = missing.iter().map(|(schedule, version)| [Value::from(*schedule), Value::from(*version)]);
-    let statements = script.union(READ, branches);
+    let statements = script.either(READ, IS, branches);
     for row in session.run(&script).await?.rows_of(statements)? {
         let key: (i64, u32) = (cell(&row, 0)?, cell(&row, 1)?);
         let (json, args): (Bytes, Bytes) = (cell(&row, 2)?, cell(&row, 3)?);

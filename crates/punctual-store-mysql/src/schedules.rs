@@ -28,14 +28,20 @@ use std::sync::Arc;
 pub(crate) const LOCK_POSITION: &str = "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
     runs, kept_to, known_from, zone, backfill FROM punctual_position FORCE INDEX (PRIMARY) WHERE id = ? FOR UPDATE";
 pub(crate) const TAKEN: &str = "SELECT schedule, slot FROM punctual_task FORCE INDEX (punctual_task_slot)
-    WHERE schedule = ? AND era = ? AND slot BETWEEN ? AND ? AND pass = 0";
+    WHERE pass = 0 AND ";
 /// A slot with tasks of several passes comes several times.
 pub(crate) const TAKEN_ANY: &str = "SELECT schedule, slot FROM punctual_task FORCE INDEX (punctual_task_slot)
-    WHERE schedule = ? AND era = ? AND slot BETWEEN ? AND ?";
-pub(crate) const LIVE_UP_TO: &str = "SELECT ? AS gate, COUNT(*) FROM
-    (SELECT 1 FROM punctual_hold FORCE INDEX (PRIMARY) WHERE gate = ? AND pass = 0 LIMIT ?) first";
-pub(crate) const LIVE_BACKFILLED: &str = "SELECT ? AS gate, COUNT(*) FROM
-    (SELECT 1 FROM punctual_hold FORCE INDEX (PRIMARY) WHERE gate = ? AND pass > 0 LIMIT ?) first";
+    WHERE ";
+const IN_WALK: &str = "(schedule = ? AND era = ? AND slot BETWEEN ? AND ?)";
+/// No more are counted than matter: whether there are so many is asked first.
+pub(crate) const LIVE_UP_TO: &str = "SELECT p.id, IF((SELECT 1 FROM punctual_hold FORCE INDEX (PRIMARY)
+    WHERE gate = p.id AND pass = 0 ORDER BY task LIMIT 1 OFFSET ?) IS NULL,
+    (SELECT COUNT(*) FROM punctual_hold FORCE INDEX (PRIMARY) WHERE gate = p.id AND pass = 0), ?)
+    FROM punctual_position p FORCE INDEX (PRIMARY) WHERE p.id IN (?)";
+pub(crate) const LIVE_BACKFILLED: &str = "SELECT p.id, IF((SELECT 1 FROM punctual_hold FORCE INDEX (PRIMARY)
+    WHERE gate = p.id AND pass > 0 ORDER BY task LIMIT 1 OFFSET ?) IS NULL,
+    (SELECT COUNT(*) FROM punctual_hold FORCE INDEX (PRIMARY) WHERE gate = p.id AND pass > 0), ?)
+    FROM punctual_position p FORCE INDEX (PRIMARY) WHERE p.id IN (?)";
 const LIVE_TASKS: &str = "SELECT task FROM punctual_hold FORCE INDEX (PRIMARY) WHERE gate = ? ORDER BY task";
 /// Triggered ones included.
 pub(crate) const LIVE: &str = "SELECT COUNT(*) FROM punctual_hold FORCE INDEX (PRIMARY) WHERE gate = ? AND pass = 0";
@@ -46,7 +52,7 @@ const REPLACE_POSITION: &str = " ON DUPLICATE KEY UPDATE state = VALUES(state), 
     cursor_gap = VALUES(cursor_gap), runs = VALUES(runs), kept_to = VALUES(kept_to), wake = VALUES(wake),
     known_from = VALUES(known_from), zone = VALUES(zone), backfill = VALUES(backfill), backfilling = VALUES(backfilling)";
 const CREATED: &str = "UPDATE punctual_schedule SET created = ? WHERE id = ?";
-const WAKE: &str = "UPDATE punctual_position SET wake = ? WHERE id = ?";
+const WAKE: &str = "UPDATE punctual_position SET wake = ? WHERE id IN (?)";
 const ADD_LOSSES: &str = "INSERT INTO punctual_missed (schedule, era, from_at, to_at, reason, slots, is_exact) VALUES ";
 const SUM_LOSSES: &str = "INSERT INTO punctual_missed_sum (schedule, reason, slots) VALUES ";
 const ADD_TO_SUM: &str = " ON DUPLICATE KEY UPDATE slots = slots + VALUES(slots)";
@@ -115,45 +121,28 @@ pub(crate) struct Surroundings {
 
 impl Surroundings {
     /// Reads them. How many occurrences have not ended counts as far as it matters to the capacity of the definition: at
-    /// most `max_pending`, and whether there is one at all where anything may overlap.
+    /// most `max_pending`, and not at all where anything may overlap.
     pub(crate) async fn read(session: &mut Session, wanted: &[(&Position, &Walk, &ScheduleSpec)]) -> Done<Self> {
         let mut script = Script::new();
-        let keys = |any: bool| {
-            wanted.iter().filter(move |(_, walk, _)| walk.any_pass() == any).filter_map(|(position, walk, _)| {
-                let (first, last) = walk.keys()?;
-                Some([position.id.0.into(), position.era.into(), first.as_raw().into(), last.as_raw().into()])
-            })
-        };
-        let taken = script.union(TAKEN, keys(false)) + script.union(TAKEN_ANY, keys(true));
-        let live = wanted.iter().map(|(position, _, spec)| {
-            let enough = match spec.overlap {
-                Overlap::Allow => 1,
-                Overlap::Wait | Overlap::Skip | Overlap::Cancel => spec.max_pending,
-            };
-            [Value::from(position.id.0), position.id.0.into(), enough.into()]
-        });
-        let live = script.union(LIVE_UP_TO, live);
+        let taken = taken(&mut script, wanted.iter().map(|(position, walk, _)| (*position, *walk)));
+        let counted = wanted.iter().filter(|(.., spec)| spec.overlap != Overlap::Allow);
+        let live = live(&mut script, LIVE_UP_TO, counted.map(|(position, _, spec)| (position.id, spec.max_pending)));
         Self::answer(session, script, taken, live).await
     }
 
     /// The same for what backfills need: the live ones are those of their passes.
     pub(crate) async fn read_for_backfills(session: &mut Session, wanted: &[(&Position, &Walk)]) -> Done<Self> {
         let mut script = Script::new();
-        let keys = |any: bool| {
-            wanted.iter().filter(move |(_, walk)| walk.any_pass() == any).filter_map(|(position, walk)| {
-                let (first, last) = walk.keys()?;
-                Some([position.id.0.into(), position.era.into(), first.as_raw().into(), last.as_raw().into()])
-            })
-        };
-        let taken = script.union(TAKEN, keys(false)) + script.union(TAKEN_ANY, keys(true));
-        let live = wanted.iter().map(|(position, _)| {
-            [Value::from(position.id.0), position.id.0.into(), ScheduleSpec::MAX_PENDING_MAX.into()]
-        });
-        let live = script.union(LIVE_BACKFILLED, live);
+        let taken = taken(&mut script, wanted.iter().copied());
+        let enough = ScheduleSpec::MAX_PENDING_MAX;
+        let live = live(&mut script, LIVE_BACKFILLED, wanted.iter().map(|(position, _)| (position.id, enough)));
         Self::answer(session, script, taken, live).await
     }
 
     async fn answer(session: &mut Session, script: Script, taken: usize, live: usize) -> Done<Self> {
+        if script.statements() == 0 {
+            return Ok(Surroundings::default());
+        }
         let mut answers = session.run(&script).await?;
         let mut read = Surroundings::default();
         for row in answers.rows_of(taken)? {
@@ -177,6 +166,32 @@ impl Surroundings {
     }
 }
 
+/// Adds what reads which slots of the walks have tasks. Gives how many statements that takes.
+fn taken<'a>(script: &mut Script, wanted: impl Iterator<Item = (&'a Position, &'a Walk)> + Clone) -> usize {
+    let keys = |any: bool| {
+        wanted.clone().filter(move |(_, walk)| walk.any_pass() == any).filter_map(|(position, walk)| {
+            let (first, last) = walk.keys()?;
+            Some([position.id.0.into(), position.era.into(), first.as_raw().into(), last.as_raw().into()])
+        })
+    };
+    script.either(TAKEN, IN_WALK, keys(false)) + script.either(TAKEN_ANY, IN_WALK, keys(true))
+}
+
+/// Adds what counts live occurrences, up to so many of each schedule: one statement for those that want the same number.
+fn live(script: &mut Script, text: &'static str, wanted: impl Iterator<Item = (ScheduleId, u32)>) -> usize {
+    let mut by_number: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+    for (id, enough) in wanted {
+        by_number.entry(enough).or_default().push(id.0);
+    }
+    let before = script.statements();
+    for (enough, ids) in &by_number {
+        for ids in ids.chunks(Script::LIST_MAX) {
+            script.add(text, &[enough.saturating_sub(1).into(), (*enough).into(), ids.into()]);
+        }
+    }
+    script.statements() - before
+}
+
 /// Decisions on their way into the tables: those of many schedules are a few multi-row statements.
 #[derive(Debug)]
 pub(crate) struct Writing {
@@ -185,7 +200,7 @@ pub(crate) struct Writing {
     before: Script,
     definitions: Script,
     positions: Vec<(Position, Option<Timestamp>)>,
-    wakes: Vec<(i64, Option<Timestamp>)>,
+    wakes: BTreeMap<Option<i64>, Vec<i64>>,
     losses: Vec<[i64; 7]>,
     occurrences: Vec<Occurrence>,
     ready: Vec<Ready>,
@@ -216,7 +231,7 @@ impl Writing {
             before: Script::new(),
             definitions: Script::new(),
             positions: Vec::new(),
-            wakes: Vec::new(),
+            wakes: BTreeMap::new(),
             losses: Vec::new(),
             occurrences: Vec::new(),
             ready: Vec::new(),
@@ -253,7 +268,7 @@ impl Writing {
         if change.moved {
             self.positions.push((change.position.clone(), wake));
         } else {
-            self.wakes.push((id.0, wake));
+            self.wakes.entry(wake.map(Timestamp::as_micros)).or_default().push(id.0);
         }
         for loss in &change.losses {
             let slots = i64::try_from(loss.count).unwrap_or(i64::MAX);
@@ -355,8 +370,10 @@ impl Writing {
             ]
         });
         script.insert(ADD_POSITION, rows, REPLACE_POSITION);
-        for (id, wake) in &self.wakes {
-            script.add(WAKE, &[wake.map(Timestamp::as_micros).into(), (*id).into()]);
+        for (wake, ids) in &self.wakes {
+            for ids in ids.chunks(Script::LIST_MAX) {
+                script.add(WAKE, &[(*wake).into(), ids.into()]);
+            }
         }
         script.insert(ADD_LOSSES, self.losses.iter().map(|row| row.map(Value::Int)), "");
         let mut sums: BTreeMap<(i64, i64), i64> = BTreeMap::new();

@@ -185,11 +185,11 @@ pub(crate) fn only(mut seen: Vec<Seen>) -> Done<Seen> {
     seen.pop().ok_or_else(|| Fault::bug("a look at slots saw nothing"))
 }
 
-/// How many live occurrences matter to the capacity of this definition: at most `max_pending`, and whether there is one at
-/// all where anything may overlap. A backlog of a million is not counted with every sweep.
+/// How many live occurrences matter to the capacity of this definition: at most `max_pending`, and none where anything may
+/// overlap. A backlog of a million is not counted with every sweep.
 pub(crate) fn enough(spec: &ScheduleSpec) -> u32 {
     match spec.overlap {
-        Overlap::Allow => 1,
+        Overlap::Allow => 0,
         Overlap::Wait | Overlap::Skip | Overlap::Cancel => spec.max_pending,
     }
 }

@@ -1,24 +1,21 @@
-//! Schedules: what is read of one for the planner's decision, and how the decision is written down.
+//! Schedules: what is read of one for the planner's decision. How decisions are written down is for `writing`.
 //!
 //! The write lock is the schedule's lock: whoever decides has read everything in the same transaction.
 
 pub(crate) mod commands;
 pub(crate) mod sweeps;
 pub(crate) mod views;
+pub(crate) mod writing;
 
-use crate::cancels::{ADD_HOLD, cancel_one, is_waiting};
 use crate::connection::Db;
-use crate::definitions::{self, Definition, Definitions};
-use crate::ends::Ends;
+use crate::definitions::{Definition, Definitions};
 use crate::errors::{Done, Fault};
-use crate::session::Session;
-use crate::tasks::ADD_READY;
 use punctual_clock::Timestamp;
-use punctual_task::planner::{Change, Grant, Snapshot, Walk};
+use punctual_task::planner::{Snapshot, Walk};
 use punctual_task::rows::Code;
 use punctual_task::schedule::{BadZoneStamp, CompiledRule, Slot, SlotKey};
-use punctual_task::{Backfill, Loss, Overlap, Position, ScheduleId, ScheduleSpec, ScheduleState, TaskId};
-use rusqlite::{OptionalExtension, Row, params};
+use punctual_task::{Backfill, Overlap, Position, ScheduleId, ScheduleSpec, ScheduleState};
+use rusqlite::{CachedStatement, OptionalExtension, Row, params};
 use std::sync::Arc;
 
 pub(crate) const POSITION: &str = "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
@@ -31,26 +28,6 @@ pub(crate) const TAKEN_ANY: &str = "SELECT slot FROM task
 const LIVE: &str = "SELECT count(*) FROM hold WHERE gate = ?1 AND pass = 0";
 const LIVE_UP_TO: &str = "SELECT count(*) FROM (SELECT 1 FROM hold WHERE gate = ?1 AND pass = 0 LIMIT ?2)";
 const LIVE_BACKFILLED: &str = "SELECT count(*) FROM (SELECT 1 FROM hold WHERE gate = ?1 AND pass > 0 LIMIT ?2)";
-const LIVE_TASKS: &str = "SELECT task FROM hold WHERE gate = ?1 ORDER BY task";
-const ADD_POSITION: &str =
-    "INSERT INTO position (id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
-    runs, kept_to, wake, known_from, zone, backfill, backfilling)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-    ON CONFLICT (id) DO UPDATE SET state = excluded.state, note = excluded.note, rev = excluded.rev, era = excluded.era,
-    version = excluded.version, cursor_slot = excluded.cursor_slot, cursor_at = excluded.cursor_at,
-    cursor_gap = excluded.cursor_gap, runs = excluded.runs, kept_to = excluded.kept_to, wake = excluded.wake,
-    known_from = excluded.known_from, zone = excluded.zone, backfill = excluded.backfill,
-    backfilling = excluded.backfilling";
-const CREATED: &str = "UPDATE schedule SET created = ?2 WHERE id = ?1";
-const WAKE: &str = "UPDATE position SET wake = ?2 WHERE id = ?1 AND wake IS NOT ?2";
-const ADD_LOSS: &str = "INSERT INTO missed (schedule, era, from_at, to_at, reason, count, exact)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const SUM_LOSS: &str = "INSERT INTO missed_sum (schedule, reason, count) VALUES (?1, ?2, ?3)
-    ON CONFLICT (schedule, reason) DO UPDATE SET count = count + excluded.count";
-const ADD_OCCURRENCE: &str = "INSERT INTO task
-    (id, lane, lvl, created, due, schedule, era, slot, pass, at, run, catch_up, version)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?10, ?11, ?12)";
-
 /// One schedule as it was read under the lock.
 #[derive(Debug)]
 pub(crate) struct Locked {
@@ -64,9 +41,13 @@ impl Locked {
         let mut statement = db.sql(POSITION)?;
         let mut rows = statement.query(params![id.0])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let position = position_from(row)?;
-        let definition = definitions.get(db, id, position.version)?;
-        Ok(Some(Locked { position, definition }))
+        Self::of(db, definitions, position_from(row)?).map(Some)
+    }
+
+    /// The same of a schedule whose position was read.
+    pub(crate) fn of(db: &Db, definitions: &mut Definitions, position: Position) -> Done<Self> {
+        let definition = definitions.get(db, position.id, position.version)?;
+        Ok(Locked { position, definition })
     }
 
     /// What a decision sees. `rule` is the definition's, or what stands for one that does not compile.
@@ -104,172 +85,65 @@ pub(crate) fn position_from(row: &Row<'_>) -> Done<Position> {
     })
 }
 
-/// Which slots of the walk have tasks, in key order.
-pub(crate) fn taken(db: &Db, position: &Position, walk: &Walk) -> Done<Vec<SlotKey>> {
-    let Some((first, last)) = walk.keys() else { return Ok(Vec::new()) };
-    let keys = db
-        .sql(if walk.any_pass() { TAKEN_ANY } else { TAKEN })?
-        .query_map(params![position.id.0, position.era, first.as_raw(), last.as_raw()], |row| {
-            Ok(SlotKey::from_raw(row.get(0)?))
-        })?
-        .collect::<Result<_, _>>()?;
-    Ok(keys)
+/// What decisions need beside positions: read by statements that are prepared once for many schedules.
+pub(crate) struct Surroundings<'a> {
+    db: &'a Db,
+    taken: Option<CachedStatement<'a>>,
+    taken_any: Option<CachedStatement<'a>>,
+    live: Option<CachedStatement<'a>>,
+    live_backfilled: Option<CachedStatement<'a>>,
 }
 
-/// How many occurrences have not ended, as far as it matters to the capacity of this definition: at most `max_pending`,
-/// and whether there is one at all where anything may overlap. A backlog of a million is not counted with every sweep.
-pub(crate) fn live_for(db: &Db, schedule: ScheduleId, spec: &ScheduleSpec) -> Done<u32> {
-    let enough = match spec.overlap {
-        Overlap::Allow => 1,
-        Overlap::Wait | Overlap::Skip | Overlap::Cancel => spec.max_pending,
-    };
-    Ok(db.sql(LIVE_UP_TO)?.query_row(params![schedule.0, enough], |row| row.get(0))?)
+impl<'a> Surroundings<'a> {
+    pub(crate) fn of(db: &'a Db) -> Self {
+        Surroundings { db, taken: None, taken_any: None, live: None, live_backfilled: None }
+    }
+
+    /// Which slots of the walk have tasks, in key order.
+    pub(crate) fn taken(&mut self, position: &Position, walk: &Walk) -> Done<Vec<SlotKey>> {
+        let Some((first, last)) = walk.keys() else { return Ok(Vec::new()) };
+        let (statement, text) =
+            if walk.any_pass() { (&mut self.taken_any, TAKEN_ANY) } else { (&mut self.taken, TAKEN) };
+        let keys = kept(self.db, statement, text)?
+            .query_map(params![position.id.0, position.era, first.as_raw(), last.as_raw()], |row| {
+                Ok(SlotKey::from_raw(row.get(0)?))
+            })?
+            .collect::<Result<_, _>>()?;
+        Ok(keys)
+    }
+
+    /// How many occurrences have not ended, as far as it matters to the capacity of this definition: at most
+    /// `max_pending`, and none where anything may overlap. A backlog of a million is not counted with every sweep.
+    pub(crate) fn live(&mut self, schedule: ScheduleId, spec: &ScheduleSpec) -> Done<u32> {
+        if spec.overlap == Overlap::Allow {
+            return Ok(0);
+        }
+        let statement = kept(self.db, &mut self.live, LIVE_UP_TO)?;
+        Ok(statement.query_row(params![schedule.0, spec.max_pending], |row| row.get(0))?)
+    }
+
+    /// How many occurrences of backfills have not ended, up to the most that a backfill may have.
+    pub(crate) fn live_backfilled(&mut self, schedule: ScheduleId) -> Done<u32> {
+        let statement = kept(self.db, &mut self.live_backfilled, LIVE_BACKFILLED)?;
+        Ok(statement.query_row(params![schedule.0, ScheduleSpec::MAX_PENDING_MAX], |row| row.get(0))?)
+    }
 }
 
-/// How many occurrences of backfills have not ended, up to `enough`.
-pub(crate) fn live_backfilled(db: &Db, schedule: ScheduleId, enough: u32) -> Done<u32> {
-    Ok(db.sql(LIVE_BACKFILLED)?.query_row(params![schedule.0, enough], |row| row.get(0))?)
+/// The statement, prepared at its first use.
+fn kept<'a, 'b>(
+    db: &'a Db,
+    statement: &'b mut Option<CachedStatement<'a>>,
+    text: &'static str,
+) -> Done<&'b mut CachedStatement<'a>> {
+    match statement {
+        Some(statement) => Ok(statement),
+        None => Ok(statement.insert(db.sql(text)?)),
+    }
 }
 
 /// How many occurrences have not ended, triggered ones included.
 pub(crate) fn live(db: &Db, schedule: ScheduleId) -> Done<u32> {
     Ok(db.sql(LIVE)?.query_row(params![schedule.0], |row| row.get(0))?)
-}
-
-/// Writes what was decided. Gives the created tasks, in the order of the grants.
-pub(crate) fn write(session: &mut Session, locked: &Locked, change: &Change, now: Timestamp) -> Done<Vec<TaskId>> {
-    let id = change.position.id;
-    if let Some(created) = change.created {
-        session.db.sql(CREATED)?.execute(params![id.0, created.as_micros()])?;
-    }
-    if let Some(spec) = &change.spec {
-        definitions::add(&session.db, id, change.position.version, spec)?;
-    }
-    if change.moved {
-        write_position(&session.db, change)?;
-    } else {
-        let wake = change.wake.map(Timestamp::as_micros);
-        session.db.sql(WAKE)?.execute(params![id.0, wake])?;
-    }
-    write_losses(&session.db, change)?;
-    if change.cancel_live || change.drop_waiting {
-        cancel_live(session, id, now, change.cancel_live)?;
-    }
-    let spec = change.spec.as_deref().unwrap_or(&locked.definition.spec);
-    create(session, &change.position, spec, &change.grants, now)
-}
-
-/// Writes where a schedule stands, new or changed.
-pub(crate) fn write_position(db: &Db, change: &Change) -> Done<()> {
-    let position = &change.position;
-    let Position { id, state, note, rev, era, version, cursor, runs, kept_to, known_from, zone, backfill } = position;
-    db.sql(ADD_POSITION)?.execute(params![
-        id.0,
-        state.code(),
-        note,
-        rev.cast_signed(),
-        era,
-        version,
-        cursor.map(|slot| slot.key.as_raw()),
-        cursor.map(|slot| slot.at.as_micros()),
-        cursor.map(|slot| slot.gap),
-        runs.cast_signed(),
-        kept_to.map(Timestamp::as_micros),
-        change.wake.map(Timestamp::as_micros),
-        known_from.map(Timestamp::as_micros),
-        zone.as_ref().map(ToString::to_string),
-        backfill.map(|backfill| backfill.to_row()),
-        position.is_backfilling(),
-    ])?;
-    Ok(())
-}
-
-fn write_losses(db: &Db, change: &Change) -> Done<()> {
-    if change.losses.is_empty() {
-        return Ok(());
-    }
-    let (id, era) = (change.position.id.0, change.position.era);
-    let mut add = db.sql(ADD_LOSS)?;
-    let mut sum = db.sql(SUM_LOSS)?;
-    for Loss { from, to, reason, count, exact } in &change.losses {
-        let count = i64::try_from(*count).unwrap_or(i64::MAX);
-        add.execute(params![id, era, from.as_micros(), to.as_micros(), reason.code(), count, exact])?;
-        sum.execute(params![id, reason.code(), count])?;
-    }
-    Ok(())
-}
-
-/// Cancels every occurrence that has not ended: waiting ones at once, running ones, if these are meant too, by request.
-fn cancel_live(session: &mut Session, schedule: ScheduleId, now: Timestamp, running: bool) -> Done<()> {
-    let Session { db, holdings, .. } = session;
-    let live: Vec<i64> =
-        db.sql(LIVE_TASKS)?.query_map(params![schedule.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    let mut ends = Ends::new(db, now)?;
-    for task in live {
-        if running || is_waiting(db, task)? {
-            cancel_one(db, holdings, &mut ends, task)?;
-        }
-    }
-    ends.flush()
-}
-
-/// Creates occurrences. Their arguments are the definition's: a row says which version.
-fn create(
-    session: &mut Session,
-    position: &Position,
-    spec: &ScheduleSpec,
-    grants: &[Grant],
-    now: Timestamp,
-) -> Done<Vec<TaskId>> {
-    if grants.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Session { db, names, sequence, .. } = session;
-    let lane = names.lane(db, &spec.queue, &spec.method)?;
-    let mut add = db.sql(ADD_OCCURRENCE)?;
-    let mut add_ready = db.sql(ADD_READY)?;
-    let mut add_hold = db.sql(ADD_HOLD)?;
-    let mut created = Vec::with_capacity(grants.len());
-    for grant in grants {
-        let id = match grant.id {
-            Some(id) => {
-                sequence.pass(db, id.0)?;
-                id
-            }
-            None => TaskId(sequence.draw(db, 1)?),
-        };
-        let due = grant.due.max(now).as_micros();
-        add.execute(params![
-            id.0,
-            lane,
-            spec.level,
-            now.as_micros(),
-            due,
-            position.id.0,
-            position.era,
-            grant.slot.map(SlotKey::as_raw),
-            grant.at.as_micros(),
-            grant.run.cast_signed(),
-            grant.catch_up,
-            position.version,
-            grant.pass,
-        ])
-        .map_err(slot_twice)?;
-        add_ready.execute(params![lane, spec.level, due, id.0, 0, 0, 0])?;
-        add_hold.execute(params![position.id.0, id.0, grant.pass])?;
-        created.push(id);
-    }
-    Ok(created)
-}
-
-/// The plan is exact under the lock: a slot that is there already is a bug, not a race.
-fn slot_twice(error: rusqlite::Error) -> Fault {
-    match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::ConstraintViolation) => {
-            Fault::bug(format!("a slot or id was decided twice ({error})"))
-        }
-        _ => Fault::Sql(error),
-    }
 }
 
 /// A schedule's number by its name.

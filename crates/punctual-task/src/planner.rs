@@ -9,7 +9,7 @@
 //!
 //! | operation | walk | decision |
 //! |---|---|---|
-//! | [`Store::materialise`](crate::Store::materialise), each schedule | [`Walk::for_sweep`] | [`plan`], or [`plan_broken`] where the stored rule no longer compiles |
+//! | [`Store::materialise`](crate::Store::materialise), each schedule | [`Walk::for_sweep`], [`go_on`](Walk::go_on) if the plan is short | [`plan`], or [`plan_broken`] where the stored rule no longer compiles |
 //! | then, if it gives a walk | [`Walk::for_backfill`] | [`with_backfill`], with the count of live occurrences of any other pass |
 //! | [`Store::apply`](crate::Store::apply) | [`Walk::for_window`] | [`decide_window`] |
 //! | [`Store::steer`](crate::Store::steer) | [`Walk::for_command`] | [`decide_command`], after [`refuse_broken`] where the stored rule no longer compiles |
@@ -49,7 +49,7 @@ pub use backfill::with_backfill;
 pub use change::{Change, Grant, Plan};
 pub use command::{CommandPlan, decide_command, refuse_broken};
 pub use declaration::{DeclarationPlan, decide_creation, decide_declaration};
-pub use pass::{plan, plan_broken};
+pub use pass::{plan, plan_broken, plan_reading};
 pub use snapshot::Snapshot;
 pub use walk::Walk;
 pub use window::decide_window;

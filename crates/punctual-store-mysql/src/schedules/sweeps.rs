@@ -19,7 +19,7 @@ use crate::tasks;
 use punctual_clock::Timestamp;
 use punctual_task::planner::{Plan, UNREADABLE_WAIT, Walk, decide_window, plan, plan_broken, with_backfill};
 use punctual_task::{Materialised, Position, ScheduleId, StoreError, Sweep, SweepReport, Window};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many tasks one sweep creates before it leaves the other schedules to the next: about a second of locks.
 pub const SWEEP_TASKS_MAX: usize = 50_000;
@@ -179,44 +179,89 @@ async fn decide(
             }
         }
     }
-    let wanted: Vec<_> = locked
-        .iter()
-        .filter_map(|schedule| {
-            let walk = walks.get(&schedule.position.id)?;
-            Some((&schedule.position, walk, &schedule.definition.spec))
-        })
-        .collect();
-    let around = Surroundings::read(session, &wanted).await?;
+    let mut plans = plan_series(session, &locked, &mut walks, moment.now).await?;
+    locked.truncate(plans.len());
     let wanted: Vec<_> = locked
         .iter()
         .filter_map(|schedule| Some((&schedule.position, backfills.get(&schedule.position.id)?)))
         .collect();
-    let around_backfills = Surroundings::read_for_backfills(session, &wanted).await?;
-    let mut decided = Vec::with_capacity(locked.len());
+    if !wanted.is_empty() {
+        let around = Surroundings::read_for_backfills(session, &wanted).await?;
+        plans = locked
+            .iter()
+            .zip(plans)
+            .map(|(schedule, series)| {
+                let id = schedule.position.id;
+                match (schedule.definition.rule(), backfills.get(&id)) {
+                    (Ok(rule), Some(walk)) => {
+                        with_backfill(&schedule.snapshot(rule), series, walk, around.taken(id), around.live(id))
+                    }
+                    _ => series,
+                }
+            })
+            .collect();
+    }
+    Ok(locked.into_iter().zip(plans).collect())
+}
+
+/// Asks the planner what becomes of each series' slots: of the first ones, where they create as many tasks as one sweep may.
+/// Where the first stretch of a walk is too short it goes on, all of them in one round trip more.
+async fn plan_series(
+    session: &mut Session,
+    locked: &[Locked],
+    walks: &mut BTreeMap<ScheduleId, Walk>,
+    now: Timestamp,
+) -> Done<Vec<Plan>> {
+    let around = look(session, locked, walks, |_| true).await?;
+    let decide = |schedule: &Locked, walks: &BTreeMap<ScheduleId, Walk>, around: &Surroundings| {
+        let id = schedule.position.id;
+        match (schedule.definition.rule(), walks.get(&id)) {
+            (Ok(rule), Some(walk)) => plan(&schedule.snapshot(rule), walk, around.taken(id), around.live(id)),
+            _ => plan_broken(&schedule.position, now),
+        }
+    };
+    let mut plans = Vec::with_capacity(locked.len());
+    let mut short = BTreeSet::new();
     let mut created = 0;
     for schedule in locked {
-        let id = schedule.position.id;
-        let plan = match (schedule.definition.rule(), walks.get(&id)) {
-            (Ok(rule), Some(walk)) => {
-                let snapshot = schedule.snapshot(rule);
-                let series = plan(&snapshot, walk, around.taken(id), around.live(id));
-                match backfills.get(&id) {
-                    None => series,
-                    Some(walk) => {
-                        let (taken, live) = (around_backfills.taken(id), around_backfills.live(id));
-                        with_backfill(&snapshot, series, walk, taken, live)
-                    }
-                }
+        let plan = decide(schedule, walks, &around);
+        if plan.short {
+            let id = schedule.position.id;
+            short.insert(id);
+            if let (Ok(rule), Some(walk)) = (schedule.definition.rule(), walks.get_mut(&id)) {
+                walk.go_on(&schedule.snapshot(rule));
             }
-            _ => plan_broken(&schedule.position, moment.now),
-        };
+        }
         created += plan.change.grants.len();
-        decided.push((schedule, plan));
+        plans.push(plan);
         if created >= SWEEP_TASKS_MAX {
             break;
         }
     }
-    Ok(decided)
+    if !short.is_empty() {
+        let around = look(session, locked, walks, |id| short.contains(&id)).await?;
+        for (schedule, plan) in locked.iter().zip(&mut plans).filter(|(_, plan)| plan.short) {
+            *plan = decide(schedule, walks, &around);
+        }
+    }
+    Ok(plans)
+}
+
+/// Reads what the decisions on these schedules need.
+async fn look(
+    session: &mut Session,
+    locked: &[Locked],
+    walks: &BTreeMap<ScheduleId, Walk>,
+    which: impl Fn(ScheduleId) -> bool,
+) -> Done<Surroundings> {
+    let wanted: Vec<_> = locked
+        .iter()
+        .filter(|schedule| which(schedule.position.id))
+        .filter_map(|schedule| {
+            Some((&schedule.position, walks.get(&schedule.position.id)?, &schedule.definition.spec))
+        })
+        .collect();
+    Surroundings::read(session, &wanted).await
 }
 
 async fn write(

@@ -124,7 +124,19 @@ impl Candidate {
         let series = plan(&snapshot, walk, &found.taken, found.live);
         let Some(backfill) = backfill else { return Ok(series) };
         let found = next()?;
-        Ok(with_backfill(&snapshot, series, backfill, &found.taken, found.live))
+        Ok(if series.short {
+            series
+        } else {
+            with_backfill(&snapshot, series, backfill, &found.taken, found.live)
+        })
+    }
+
+    /// Has the series' walk go on, where the first stretch of it was too short.
+    fn go_on(&mut self) {
+        let Candidate { position, definition, walks } = self;
+        if let (Some((walk, _)), Ok(rule)) = (walks, definition.rule()) {
+            walk.go_on(&Snapshot { spec: &definition.spec, rule, position, created: definition.created });
+        }
     }
 
     fn snapshot<'a>(&'a self, rule: &'a punctual_task::schedule::CompiledRule) -> Snapshot<'a> {
@@ -145,20 +157,14 @@ async fn decide(
         positions.iter().map(|position| (position.id, position.version.cast_signed())).collect();
     let read = shared.definitions.get_all(session, &versions).await?;
     let mut writing = Writing::default();
-    let candidates = candidates(shared, positions, read, now, window_max, &mut writing)?;
-    let looks: Vec<Look<'_>> = candidates.iter().flat_map(Candidate::looks).collect();
-    let mut seen = look(session, &looks).await?.into_iter();
-    let mut plans = Vec::with_capacity(candidates.len());
-    let (mut tasks, mut before) = (0, Vec::new());
-    for candidate in &candidates {
-        let plan = candidate.decide(&mut seen, now)?;
-        tasks += plan.change.grants.len();
+    let mut candidates = candidates(shared, positions, read, now, window_max, &mut writing)?;
+    let decided = plans(session, &mut candidates, now).await?;
+    let tasks = decided.iter().map(|plan| plan.change.grants.len()).sum();
+    let mut before = Vec::new();
+    for plan in &decided {
         before.extend(cancel_live(session, &plan.change).await?);
-        plans.push((candidate, plan));
-        if tasks >= SWEEP_TASKS_MAX {
-            break;
-        }
     }
+    let plans: Vec<(&Candidate, Plan)> = candidates.iter().zip(decided).collect();
     let lanes = lanes(shared, session, &plans).await?;
     let mut ids = shared.sequence.draw_each(session, tasks).await?.into_iter();
     let mut schedules = Vec::with_capacity(plans.len());
@@ -170,6 +176,34 @@ async fn decide(
     }
     let last = writing.commit(shared, session, before, Some(step!(NEXT_WAKE))).await?;
     Ok(SweepReport { schedules, next_due: next_due(&last)? })
+}
+
+/// Asks the planner what becomes of each schedule's slots: of the first ones, where they create as many tasks as one sweep
+/// may. Slots of schedules whose first look was too short are looked at once more, all in one round trip.
+async fn plans(session: &mut Session, candidates: &mut [Candidate], now: Timestamp) -> Done<Vec<Plan>> {
+    let looks: Vec<Look<'_>> = candidates.iter().flat_map(Candidate::looks).collect();
+    let mut seen = look(session, &looks).await?.into_iter();
+    let mut plans = Vec::with_capacity(candidates.len());
+    let mut tasks = 0;
+    for candidate in candidates.iter() {
+        let plan = candidate.decide(&mut seen, now)?;
+        tasks += plan.change.grants.len();
+        plans.push(plan);
+        if tasks >= SWEEP_TASKS_MAX {
+            break;
+        }
+    }
+    let mut short: Vec<(&mut Candidate, &mut Plan)> =
+        candidates.iter_mut().zip(&mut plans).filter(|(_, plan)| plan.short).collect();
+    for (candidate, _) in &mut short {
+        candidate.go_on();
+    }
+    let looks: Vec<Look<'_>> = short.iter().flat_map(|(candidate, _)| candidate.looks()).collect();
+    let mut seen = look(session, &looks).await?.into_iter();
+    for (candidate, plan) in short {
+        *plan = candidate.decide(&mut seen, now)?;
+    }
+    Ok(plans)
 }
 
 fn next_due(rows: &[Row]) -> Done<Option<Timestamp>> {

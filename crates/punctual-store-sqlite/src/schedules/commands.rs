@@ -1,6 +1,7 @@
 //! Declarations and operators' commands.
 
-use super::{Locked, find, live, taken, write, write_position};
+use super::writing::{Decided, add_position, write};
+use super::{Locked, Surroundings, find, live};
 use crate::connection::Db;
 use crate::definitions;
 use crate::errors::{Done, Fault};
@@ -29,13 +30,13 @@ pub(crate) fn declare(session: &mut Session, declaration: &Declaration) -> Done<
     let rule = rule_of(&locked)?;
     let snapshot = locked.snapshot(&rule);
     let walk = Walk::for_declaration(&snapshot, declaration, now);
-    let taken = taken(db, &locked.position, &walk)?;
+    let taken = Surroundings::of(db).taken(&locked.position, &walk)?;
     let (hash, revision): (i64, i64) =
         db.sql(DECLARED)?.query_row(params![id.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let plan =
         decide_declaration(&snapshot, hash.cast_unsigned(), revision.cast_unsigned(), declaration, &walk, &taken)?;
     if let Some(change) = &plan.change {
-        write(session, &locked, change, now)?;
+        write(session, &[Decided { spec: &locked.definition.spec, change }], now)?;
     }
     session.db.sql(DECLARE)?.execute(params![id.0, plan.hash.cast_signed(), plan.revision.cast_signed()])?;
     Ok(plan.answer)
@@ -54,7 +55,7 @@ fn create(session: &mut Session, declaration: &Declaration, now: Timestamp) -> D
         plan.revision.cast_signed()
     ])?;
     definitions::add(db, id, change.position.version, &declaration.spec)?;
-    write_position(db, &change)?;
+    add_position(db, &change)?;
     Ok(plan.answer)
 }
 
@@ -76,12 +77,11 @@ pub(crate) fn steer(session: &mut Session, name: &str, command: &ScheduleCommand
     let rule = rule_of(&locked)?;
     let snapshot = locked.snapshot(&rule);
     let walk = Walk::for_command(&snapshot, command, now);
-    let taken = taken(db, &locked.position, &walk)?;
+    let taken = Surroundings::of(db).taken(&locked.position, &walk)?;
     let plan = decide_command(&snapshot, command, &walk, &taken, live(db, id)?)?;
-    if let Some(first) = &plan.first {
-        write(session, &locked, first, now)?;
+    for change in plan.first.iter().chain([&plan.change]) {
+        write(session, &[Decided { spec: &locked.definition.spec, change }], now)?;
     }
-    write(session, &locked, &plan.change, now)?;
     Ok(plan.answer)
 }
 

@@ -5,7 +5,7 @@ use super::bug;
 use crate::error::StoreError;
 use crate::id::{ScheduleId, TaskId};
 use crate::planner::{
-    Change, Grant, Snapshot, Walk, decide_command, decide_creation, decide_declaration, decide_window, plan,
+    Change, Grant, Snapshot, Walk, decide_command, decide_creation, decide_declaration, decide_window, plan_reading,
     with_backfill,
 };
 use crate::schedule::{CompiledRule, Slot, SlotKey};
@@ -128,9 +128,9 @@ impl State {
         let mut schedules = Vec::with_capacity(due.len());
         for (_, id) in due {
             let Some(row) = self.schedules.get(&id) else { continue };
-            let walk = Walk::for_sweep(&row.snapshot(), self.now, sweep.window_max);
-            let taken = self.taken(row, &walk);
-            let mut plan = plan(&row.snapshot(), &walk, &taken, row.live());
+            let mut walk = Walk::for_sweep(&row.snapshot(), self.now, sweep.window_max);
+            let taken = |walk: &Walk| Ok::<_, StoreError>(self.taken(row, walk));
+            let mut plan = plan_reading(&row.snapshot(), &mut walk, row.live(), taken)?;
             if let Some(walk) = Walk::for_backfill(&row.snapshot(), self.now, sweep.window_max) {
                 let taken = self.taken(row, &walk);
                 plan = with_backfill(&row.snapshot(), plan, &walk, &taken, row.live_backfilled());

@@ -41,7 +41,7 @@ impl Walk {
         limit: u32,
     ) -> Self {
         let inside = |found: Result<Option<Slot>, RuleError>| found.map(|slot| slot.filter(|slot| slot.at < end));
-        let mut walk = Walk { slots: Vec::new(), next: inside(first), now, window_max, any_pass: true };
+        let mut walk = Walk { slots: Vec::new(), next: inside(first), now, window_max, any_pass: true, rest: 0 };
         while let Ok(Some(slot)) = walk.next
             && walk.slots.len() < limit as usize
         {

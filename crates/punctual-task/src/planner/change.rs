@@ -122,11 +122,14 @@ pub struct Plan {
     pub backfilled: Vec<(Slot, SlotOutcome)>,
     /// Why this host leaves the schedule alone, if it does.
     pub left: Option<String>,
+    /// Nothing is decided yet: the walk ended before the pass could. [`Walk::go_on`](super::Walk::go_on) once, read again
+    /// which slots have tasks, and ask for the plan again, which then is not short.
+    pub short: bool,
 }
 
 impl Plan {
     pub(crate) fn new(change: Change, slots: Vec<(Slot, SlotOutcome)>, more: bool) -> Self {
-        Plan { change, slots, more, backfilled: Vec::new(), left: None }
+        Plan { change, slots, more, backfilled: Vec::new(), left: None, short: false }
     }
 
     /// The report of it, once written. `tasks` are the created ones, in the order of the grants.

@@ -10,10 +10,30 @@ use punctual_clock::Timestamp;
 /// Decides the due slots of one schedule.
 ///
 /// `taken` are the keys of the walk's slots that have a task, in key order; other keys between do no harm. `live` is how
-/// many occurrences, triggered ones included, have not ended.
+/// many occurrences, triggered ones included, have not ended. A plan that is [`short`](Plan::short) is not to be written:
+/// [`plan_reading`] shows what is to be done instead.
 #[must_use]
 pub fn plan(snapshot: &Snapshot<'_>, walk: &Walk, taken: &[SlotKey], live: u32) -> Plan {
     decide(snapshot, walk, taken, live, WALK_MAX)
+}
+
+/// [`plan`] for a store that can read at once which slots have tasks: `taken` is asked for those of the walk, and once more
+/// if the walk has to go on.
+///
+/// # Errors
+/// What `taken` gives.
+pub fn plan_reading<E>(
+    snapshot: &Snapshot<'_>,
+    walk: &mut Walk,
+    live: u32,
+    mut taken: impl FnMut(&Walk) -> Result<Vec<SlotKey>, E>,
+) -> Result<Plan, E> {
+    let first = plan(snapshot, walk, &taken(walk)?, live);
+    if !first.short {
+        return Ok(first);
+    }
+    walk.go_on(snapshot);
+    Ok(plan(snapshot, walk, &taken(walk)?, live))
 }
 
 /// The same with another bound on the slots that create nothing.
@@ -242,7 +262,7 @@ impl<'a> Pass<'a> {
                 return None;
             }
             Ruling::Halt => return Some(Stop::Halt),
-            Ruling::Unseen if self.slots.is_empty() => {
+            Ruling::Unseen if self.slots.is_empty() && !self.walk.goes_on() => {
                 // Hundreds of gaps in a row would have to follow. Running the slot is the safe answer, and a pass that
                 // decides nothing would be repeated for ever.
                 true
@@ -281,8 +301,16 @@ impl<'a> Pass<'a> {
         self.slots.push((slot, SlotOutcome::Created));
     }
 
+    /// Whether the pass ended only because its walk did.
+    fn is_short(&self, stop: Option<Stop>) -> bool {
+        matches!(stop, None | Some(Stop::Bound)) && self.walked < self.walked_max && self.walk.goes_on()
+    }
+
     fn end(mut self, stop: Option<Stop>, stamp: Option<ZoneStamp>) -> Plan {
         let before = self.snapshot.position;
+        if self.is_short(stop) {
+            return Plan { short: true, ..Plan::new(Change::none(before), Vec::new(), true) };
+        }
         let mut position = before.clone();
         if stamp.is_some() {
             position.zone = stamp;

@@ -5,6 +5,12 @@ use crate::schedule::{RuleError, Slot, SlotKey};
 use crate::series::{Declaration, Missed, Overlap, Resume, ScheduleCommand, ScheduleState, Window};
 use punctual_clock::Timestamp;
 
+/// The first stretch of a sweep's walk has room for this part of its window once more, for slots that have tasks already:
+/// one in five may, before the walk has to go on.
+const SPARE_PART: u32 = 4;
+/// The same for the smallest windows, in slots.
+const SPARE_MIN: u32 = 4;
+
 /// Slots in order of instants, from the cursor on, and what comes after them.
 ///
 /// The store reads which of them have tasks before it asks for the decision.
@@ -20,10 +26,16 @@ pub struct Walk {
     pub(crate) window_max: u32,
     /// Whether tasks of any pass count as those of a slot, not only those of the series.
     pub(crate) any_pass: bool,
+    /// How many slots more one pass may have to look at.
+    pub(crate) rest: u32,
 }
 
 impl Walk {
-    /// For a sweep: the due slots from the cursor on, as many as one pass may have to look at.
+    /// For a sweep: the due slots from the cursor on, as many as one pass looks at where few of them have tasks. If
+    /// [`Plan::short`](super::Plan::short) says that these are not enough, [`go_on`](Self::go_on) adds the rest.
+    ///
+    /// The first stretch is short because walking costs: a pass that creates one task of a long backlog would spend most of
+    /// its time on slots that it does not reach.
     #[must_use]
     pub fn for_sweep(snapshot: &Snapshot<'_>, now: Timestamp, window_max: u32) -> Self {
         if snapshot.position.state != ScheduleState::Active {
@@ -38,8 +50,22 @@ impl Walk {
             Missed::Latest { .. } => 1,
             Missed::All { max_count, .. } => max_count,
         };
-        let limit = WALK_MAX.saturating_add(capacity).saturating_add(ahead).saturating_add(1);
-        Self::due(snapshot, now, window_max, limit)
+        let whole = WALK_MAX.saturating_add(capacity).saturating_add(ahead).saturating_add(1);
+        let late = snapshot.position.cursor.is_some_and(|cursor| cursor.at < now.before(snapshot.spec.late_after));
+        let loses = late && !matches!(snapshot.spec.missed, Missed::All { .. });
+        let first = if loses || snapshot.spec.overlap == Overlap::Skip {
+            whole
+        } else {
+            let ahead = if late { ahead } else { 0 };
+            whole.min(capacity.saturating_add(capacity / SPARE_PART).saturating_add(ahead).saturating_add(SPARE_MIN))
+        };
+        Walk { rest: whole - first, ..Self::due(snapshot, now, window_max, first) }
+    }
+
+    /// Walks on to the last slot that one pass may have to look at: which of them have tasks is to be read again.
+    pub fn go_on(&mut self, snapshot: &Snapshot<'_>) {
+        let limit = self.slots.len().saturating_add(std::mem::take(&mut self.rest) as usize);
+        self.walk_to(snapshot, limit);
     }
 
     /// For a window under compare-and-swap: its slots as the rule has them. The walk ends where the window leaves the rule.
@@ -117,19 +143,28 @@ impl Walk {
     }
 
     pub(super) fn empty(snapshot: &Snapshot<'_>, now: Timestamp, window_max: u32) -> Self {
-        Walk { slots: Vec::new(), next: Ok(cursor(snapshot)), now, window_max, any_pass: false }
+        Walk { slots: Vec::new(), next: Ok(cursor(snapshot)), now, window_max, any_pass: false, rest: 0 }
     }
 
     fn due(snapshot: &Snapshot<'_>, now: Timestamp, window_max: u32, limit: u32) -> Self {
         let mut walk = Self::empty(snapshot, now, window_max);
-        while let Ok(Some(slot)) = walk.next
-            && slot.at <= now
-            && walk.slots.len() < limit as usize
-        {
-            walk.slots.push(slot);
-            walk.next = snapshot.rule.next_after(slot.at);
-        }
+        walk.walk_to(snapshot, limit as usize);
         walk
+    }
+
+    fn walk_to(&mut self, snapshot: &Snapshot<'_>, limit: usize) {
+        while let Ok(Some(slot)) = self.next
+            && slot.at <= self.now
+            && self.slots.len() < limit
+        {
+            self.slots.push(slot);
+            self.next = snapshot.rule.next_after(slot.at);
+        }
+    }
+
+    /// Whether one pass may have to look at due slots beyond this walk.
+    pub(super) fn goes_on(&self) -> bool {
+        self.rest > 0 && matches!(self.next, Ok(Some(next)) if next.at <= self.now)
     }
 }
 

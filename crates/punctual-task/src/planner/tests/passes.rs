@@ -167,3 +167,27 @@ fn windows_do_not_judge_lateness() {
     let late = decide_window(&snapshot, &window, &Walk::for_window(&snapshot, &window, at(250)), &[], 0).unwrap();
     assert_eq!((late.more, late.change.wake), (false, None));
 }
+
+/// A pass that creates one task of a backlog of hundreds looks at a handful of slots; where tasks of other writers fill
+/// these the plan is short, and after the walk went on the pass passes over as many as it may.
+#[test]
+fn a_walk_is_no_longer_than_it_must_be() {
+    let mut series = Series::new(minutely(), Missed::all(1, Duration::from_secs(1)));
+    series.spec.late_after = ScheduleSpec::LATE_AFTER_MAX;
+    let snapshot = series.snapshot();
+    let now = at(60 * 1_000);
+    let mut walk = Walk::for_sweep(&snapshot, now, 1);
+    assert!(walk.slots().len() <= 8, "{} slots for a window of one", walk.slots().len());
+    assert_eq!(created(&plan(&snapshot, &walk, &[], 0)), [1]);
+
+    let taken: Vec<SlotKey> = series.rule.slots_after(T0).take(300).map(|slot| slot.unwrap().key).collect();
+    let short = plan(&snapshot, &walk, &taken, 0);
+    assert!(short.short && !short.change.moved && short.slots.is_empty(), "{short:?}");
+    walk.go_on(&snapshot);
+    let whole = plan(&snapshot, &walk, &taken, 0);
+    assert_eq!((whole.short, created(&whole)), (false, vec![301]));
+    let all = series.rule.slots_after(T0).take(1_000).map(|slot| slot.unwrap().key).collect::<Vec<_>>();
+    let bounded = plan(&snapshot, &walk, &all, 0);
+    let passed = bounded.slots.iter().filter(|(_, outcome)| *outcome == SlotOutcome::Exists).count();
+    assert_eq!((bounded.short, bounded.more, passed), (false, true, WALK_MAX as usize));
+}

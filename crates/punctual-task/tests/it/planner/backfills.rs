@@ -3,10 +3,11 @@
 use super::generate::{Case, cases};
 use proptest::prelude::*;
 use punctual_clock::Timestamp;
-use punctual_task::planner::{Snapshot, Walk, decide_command, plan, with_backfill};
+use punctual_task::planner::{Snapshot, Walk, decide_command, plan_reading, with_backfill};
 use punctual_task::schedule::{CompiledRule, SlotKey};
 use punctual_task::{BackfillRequest, Position, ScheduleCommand, SlotOutcome, Steered};
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// What a run of sweeps created for the backfill, oldest first, with what was left of it.
@@ -28,9 +29,9 @@ fn run(case: &Case, request: BackfillRequest, window_max: u32, each_ends: bool) 
         assert!(round < 20_000, "sweeps do not end");
         let snapshot = Snapshot { spec: &case.spec, rule: &rule, position: &position, created: Timestamp::EPOCH };
         let Some(walk) = Walk::for_backfill(&snapshot, case.now, window_max) else { break };
-        let series = Walk::for_sweep(&snapshot, case.now, window_max);
+        let mut series = Walk::for_sweep(&snapshot, case.now, window_max);
         // The series has nothing to say here: all its capacity is used.
-        let none = plan(&snapshot, &series, &[], u32::MAX);
+        let none = plan_reading(&snapshot, &mut series, u32::MAX, |_| Ok::<_, Infallible>(Vec::new())).unwrap();
         let known: Vec<SlotKey> = taken.iter().copied().collect();
         let done = with_backfill(&snapshot, none, &walk, &known, live);
         let grants: Vec<_> = done.change.grants.iter().filter(|grant| grant.pass > 0).collect();

@@ -4,10 +4,11 @@ use super::generate::{Case, cases};
 use super::model::{Settled, settle};
 use proptest::prelude::*;
 use punctual_clock::Timestamp;
-use punctual_task::planner::{Plan, Snapshot, WALK_MAX, Walk, plan};
+use punctual_task::planner::{Plan, Snapshot, WALK_MAX, Walk, plan, plan_reading};
 use punctual_task::schedule::{CompiledRule, Cron, Every, Rule, SlotKey};
 use punctual_task::{Loss, LossReason, Missed, Position, ScheduleId, ScheduleSpec, ScheduleState, SlotOutcome};
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::time::Duration;
 
 /// What passes of a sweep came to at one instant.
@@ -26,8 +27,10 @@ fn sweep(case: &Case, window_max: u32) -> Passes {
     let mut passes = Passes { settled: Settled::default(), losses: Vec::new(), passes: 0 };
     loop {
         let snapshot = Snapshot { spec: &case.spec, rule: &rule, position: &position, created: Timestamp::EPOCH };
-        let walk = Walk::for_sweep(&snapshot, case.now, window_max);
-        let Plan { change, slots, more, .. } = plan(&snapshot, &walk, &taken, live);
+        let mut walk = Walk::for_sweep(&snapshot, case.now, window_max);
+        let read = |_: &Walk| Ok::<_, Infallible>(taken.clone());
+        let Plan { change, slots, more, short, .. } = plan_reading(&snapshot, &mut walk, live, read).unwrap();
+        assert!(!short, "a walk goes on once at most");
         passes.passes += 1;
         assert!(passes.passes < 10_000, "passes do not end");
         let settled = &mut passes.settled;
@@ -134,6 +137,27 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// A walk that goes on only where it must decides what one decides that went on at once: its shortness costs no slot.
+    #[test]
+    fn a_short_walk_decides_what_a_whole_one_does(case in cases(2_500), window_max in 1u32..600) {
+        let rule = case.rule();
+        let taken: Vec<SlotKey> = case.taken.iter().copied().collect();
+        let snapshot = Snapshot { spec: &case.spec, rule: &rule, position: &case.position, created: Timestamp::EPOCH };
+        let mut whole = Walk::for_sweep(&snapshot, case.now, window_max);
+        let mut short = whole.clone();
+        whole.go_on(&snapshot);
+        let expected = plan(&snapshot, &whole, &taken, case.live);
+        let read = |_: &Walk| Ok::<_, Infallible>(taken.clone());
+        let got = plan_reading(&snapshot, &mut short, case.live, read).unwrap();
+        let reached = |plan: &Plan| -> Vec<_> {
+            plan.slots.iter().copied().filter(|(_, outcome)| *outcome != SlotOutcome::NotReached).collect()
+        };
+        prop_assert!(!expected.short);
+        prop_assert_eq!(reached(&got), reached(&expected));
+        prop_assert_eq!(got.change, expected.change);
+        prop_assert_eq!(got.more, expected.more);
+    }
 
     /// The same over stretches that take several passes.
     #[test]
