@@ -17,10 +17,13 @@ pub enum Arm {
     Windows,
     Windows1k,
     Windows64k,
+    Taken1,
     Taken10,
     Taken50,
     RawSlotLanes,
     WindowLanes,
+    WindowLanes1k,
+    WindowLanes64k,
     SweepSlots,
     Sweep1,
     Sweep8,
@@ -35,7 +38,7 @@ pub enum Arm {
 }
 
 impl Arm {
-    pub const ALL: [Arm; 22] = [
+    pub const ALL: [Arm; 25] = [
         Arm::RawSlots,
         Arm::RawSingles,
         Arm::RawWindows,
@@ -43,10 +46,13 @@ impl Arm {
         Arm::Windows,
         Arm::Windows1k,
         Arm::Windows64k,
+        Arm::Taken1,
         Arm::Taken10,
         Arm::Taken50,
         Arm::RawSlotLanes,
         Arm::WindowLanes,
+        Arm::WindowLanes1k,
+        Arm::WindowLanes64k,
         Arm::SweepSlots,
         Arm::Sweep1,
         Arm::Sweep8,
@@ -69,10 +75,13 @@ impl Arm {
             Arm::Windows => "materialise, window 500",
             Arm::Windows1k => "the same, 1 KB of arguments",
             Arm::Windows64k => "the same, 64 KB of arguments",
+            Arm::Taken1 => "the same, 1 % of the slots taken",
             Arm::Taken10 => "the same, 10 % of the slots taken",
             Arm::Taken50 => "the same, 50 % of the slots taken",
             Arm::RawSlotLanes => "raw: one commit a slot, 16 connections",
             Arm::WindowLanes => "materialise, window 500, 16 at once",
+            Arm::WindowLanes1k => "the same at once, 1 KB of arguments",
+            Arm::WindowLanes64k => "the same at once, 64 KB of arguments",
             Arm::SweepSlots => "1,000 schedules, one commit each",
             Arm::Sweep1 => "1,000 schedules in a sweep, window 1",
             Arm::Sweep8 => "1,000 schedules in a sweep, window 8",
@@ -97,8 +106,9 @@ impl Arm {
         let (against, ratio) = match self {
             Arm::Windows => (Arm::RawSlots, goal(60.0, 25.0, 30.0)),
             Arm::Windows64k => (Arm::Windows, 0.9),
-            Arm::Taken10 | Arm::Taken50 => (Arm::Windows, 0.9),
+            Arm::Taken1 | Arm::Taken10 | Arm::Taken50 => (Arm::Windows, 0.9),
             Arm::WindowLanes => (Arm::RawSlotLanes, 10.0),
+            Arm::WindowLanes64k => (Arm::WindowLanes, 0.9),
             Arm::Sweep1 => (Arm::SweepSlots, 20.0),
             Arm::Steady => (Arm::SteadySlots, 8.0),
             Arm::Drain => (Arm::RawDrain, goal(0.9, 0.6, 1.2)),
@@ -133,11 +143,16 @@ impl Arm {
             Arm::Windows => work::windows(bed, work::WINDOW, sizes.bulk, 0).await?,
             Arm::Windows1k => work::windows(bed, work::WINDOW, sizes.bulk, 1_024).await?,
             Arm::Windows64k => work::windows(bed, work::WINDOW, sizes.bulk, 65_536).await?,
+            Arm::Taken1 => work::taken(bed, sizes.bulk, 1).await?,
             Arm::Taken10 => work::taken(bed, sizes.bulk, 10).await?,
             Arm::Taken50 => work::taken(bed, sizes.bulk, 50).await?,
-            Arm::RawSlotLanes | Arm::WindowLanes if one_writer => return Ok(None),
+            Arm::RawSlotLanes | Arm::WindowLanes | Arm::WindowLanes1k | Arm::WindowLanes64k if one_writer => {
+                return Ok(None);
+            }
             Arm::RawSlotLanes => work::raw_lanes(bed, sizes.single).await?,
-            Arm::WindowLanes => work::lanes(bed, sizes.bulk).await?,
+            Arm::WindowLanes => work::lanes(bed, sizes.bulk, 0).await?,
+            Arm::WindowLanes1k => work::lanes(bed, sizes.bulk, 1_024).await?,
+            Arm::WindowLanes64k => work::lanes(bed, sizes.bulk, 65_536).await?,
             Arm::SweepSlots => work::sweeps(bed, 1, 1, sizes.single).await?,
             Arm::Sweep1 => work::sweeps(bed, 1_000, 1, sizes.bulk).await?,
             Arm::Sweep8 => work::sweeps(bed, 1_000, 8, sizes.bulk).await?,
@@ -158,10 +173,28 @@ impl Arm {
 pub struct Measured {
     /// Slots or tasks.
     pub count: u32,
+    /// From the first call to the end of the last one.
     pub seconds: f64,
+    /// The sum over all calls of how long each took: above `seconds` where calls overlap.
+    pub served_seconds: Option<f64>,
     /// By the store, for each of them; `None` for plain SQL.
     pub statements: Option<f64>,
     pub commits: Option<f64>,
+    /// Written so that commits last, for each of them.
+    pub logged_bytes: Option<f64>,
+    /// What became of the slots of sweeps.
+    pub outcomes: Option<Outcomes>,
+}
+
+/// How many slots were decided how.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Outcomes {
+    pub created: u64,
+    pub exists: u64,
+    /// Looked at and left to the next sweep.
+    pub not_reached: u64,
+    /// Anything else, of which these arms should have none.
+    pub other: u64,
 }
 
 /// One run of an arm.

@@ -202,6 +202,17 @@ impl Bed {
         })
     }
 
+    /// How many bytes were written so that commits last, since the server or this process began: PostgreSQL's write-ahead
+    /// log, MariaDB's redo log; of SQLite all writes of this process, which are those to its log and those from there into
+    /// the file. `None` where the system does not count.
+    pub async fn logged_bytes(&self) -> anyhow::Result<Option<u64>> {
+        match self {
+            Bed::Sqlite(_) => Ok(written_bytes()),
+            Bed::Postgres { url, .. } => Postgres::logged_bytes(url).await.map(Some),
+            Bed::Mariadb { url, .. } => Maria::logged_bytes(url).await.map(Some),
+        }
+    }
+
     pub async fn remove(self) -> anyhow::Result<()> {
         match self {
             Bed::Sqlite(path) => {
@@ -217,6 +228,12 @@ impl Bed {
             Bed::Mariadb { server, database, .. } => Maria::admin(&server, &format!("DROP DATABASE {database}")).await,
         }
     }
+}
+
+/// What this process has written to files, by the system's own count.
+fn written_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok())
 }
 
 /// Plain SQL on one connection. Ids and slots are numbered from 1.

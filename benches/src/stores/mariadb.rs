@@ -2,6 +2,7 @@
 
 use crate::stores::sqlite::at_of;
 use crate::stores::work::LANES;
+use anyhow::Context as _;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
 use punctual_store_mysql::migrations;
@@ -32,6 +33,12 @@ impl Maria {
         let row: Option<(String, i64)> = conn.query_first("SELECT @@version, @@innodb_flush_log_at_trx_commit").await?;
         let (version, flush) = row.unwrap_or_default();
         Ok(format!("{version}, innodb_flush_log_at_trx_commit = {flush}"))
+    }
+
+    pub async fn logged_bytes(url: &str) -> anyhow::Result<u64> {
+        let mut conn = connect(url).await?;
+        let row: Option<(String, u64)> = conn.query_first("SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'").await?;
+        row.map(|(_, bytes)| bytes).context("the server does not count its log")
     }
 
     pub async fn admin(url: &str, sql: &str) -> anyhow::Result<()> {

@@ -50,6 +50,12 @@ impl Postgres {
         Ok(text)
     }
 
+    pub async fn logged_bytes(url: &str) -> anyhow::Result<u64> {
+        let at = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
+        let bytes: i64 = connect(url).await?.query_one(at, &[]).await?.get(0);
+        Ok(u64::try_from(bytes)?)
+    }
+
     pub async fn admin(url: &str, sql: &str) -> anyhow::Result<()> {
         Ok(connect(url).await?.batch_execute(sql).await?)
     }

@@ -13,7 +13,10 @@ pub fn render(heading: &str, kinds: &[Kind], arms: &[Arm], samples: &[Sample]) -
             samples.iter().filter(|s| s.store == *kind && s.arm == arm && s.again == again).collect()
         };
         let _ = writeln!(text, "\n## {}\n", kind.name());
-        text.push_str("| arm | a second | compared | goal | statements | commits |\n|---|---|---|---|---|---|\n");
+        text.push_str(
+            "| arm | a second | compared | goal | wall us | service us | statements | commits | log bytes | created, exists, not reached |\n\
+             |---|---|---|---|---|---|---|---|---|---|\n",
+        );
         for arm in arms {
             let mine = of(*arm, false);
             if mine.is_empty() {
@@ -27,19 +30,31 @@ pub fn render(heading: &str, kinds: &[Kind], arms: &[Arm], samples: &[Sample]) -
                     goals.push(format!("{goal}"));
                 }
             }
-            let each = |value: fn(&Sample) -> Option<f64>| {
+            let each = |digits: usize, value: fn(&Sample) -> Option<f64>| {
                 let values: Vec<f64> = mine.iter().filter_map(|sample| value(sample)).collect();
-                if values.is_empty() { "-".to_owned() } else { format!("{:.4}", median(values)) }
+                if values.is_empty() { "-".to_owned() } else { format!("{:.digits$}", median(values)) }
             };
+            // Every round does the same work: the first one's counts are all rounds'.
+            let outcomes = mine.first().and_then(|sample| sample.measured.outcomes);
+            let outcomes = outcomes.map_or_else(
+                || "-".to_owned(),
+                |all| {
+                    let other = if all.other > 0 { format!(", {} other", all.other) } else { String::new() };
+                    format!("{}, {}, {}{other}", all.created, all.exists, all.not_reached)
+                },
+            );
             let _ = writeln!(
                 text,
-                "| {} | {:.0} | {} | {} | {} | {} |",
+                "| {} | {:.0} | {} | {} | {} | {} | {} | {} | {} | {outcomes} |",
                 arm.name(),
                 rate(&mine),
                 compared.join("<br>"),
                 goals.join("<br>"),
-                each(|sample| sample.measured.statements),
-                each(|sample| sample.measured.commits)
+                each(1, |sample| Some(1e6 / sample.rate())),
+                each(1, |sample| Some(1e6 * sample.measured.served_seconds? / f64::from(sample.measured.count))),
+                each(4, |sample| sample.measured.statements),
+                each(4, |sample| sample.measured.commits),
+                each(0, |sample| sample.measured.logged_bytes)
             );
         }
         for arm in arms.iter().filter(|arm| arm.shows_noise()) {
@@ -55,7 +70,10 @@ pub fn render(heading: &str, kinds: &[Kind], arms: &[Arm], samples: &[Sample]) -
         }
     }
     text.push_str(
-        "\nMedians over the rounds. Statements and commits are for each slot or task, as the store counts them.\n",
+        "\nMedians over the rounds. Times, statements, commits and log bytes are for each slot or task: wall time from the first \
+         call to the last, service time as the sum of all calls (above wall time where calls overlap), statements and commits \
+         as the store counts them, log bytes as the server or, for SQLite, the operating system does (there with what goes \
+         from the log into the file).\n",
     );
     text
 }

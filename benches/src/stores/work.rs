@@ -1,6 +1,6 @@
 //! The work of the arms, the same for every store.
 
-use crate::stores::arm::Measured;
+use crate::stores::arm::{Measured, Outcomes};
 use crate::stores::bed::{Ahead, Bed, Counted, Opened};
 use anyhow::{Context as _, ensure};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use punctual_task::{
     ClaimRequest, Declaration, Due, Finish, Missed, NewTask, Next, Outcome, Overlap, ScheduleSpec, SlotOutcome, Store,
     Sweep, TaskId, TaskOptions, TaskState, WorkerId, WorkerInfo,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Slots of a window, and tasks of a batch.
@@ -24,24 +24,66 @@ const STEP: Duration = Duration::from_millis(10);
 const LEASE: Duration = Duration::from_secs(600);
 
 /// Measures from its start to its end.
-struct Watch {
+struct Watch<'a> {
+    bed: &'a Bed,
     began: Instant,
     counted: Counted,
+    logged: Option<u64>,
+    tally: Tally,
 }
 
-impl Watch {
-    fn start(opened: Option<&Opened>) -> Self {
+/// What calls came to, on any number of lanes.
+#[derive(Clone, Default)]
+struct Tally(Arc<Mutex<(Duration, Option<Outcomes>)>>);
+
+impl Tally {
+    /// Adds a call that ends now.
+    fn call(&self, began: Instant) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 += SystemClock.now().since(began);
+    }
+
+    /// Adds what became of slots; gives how many of them were decided by a task.
+    fn outcomes<'a>(&self, slots: impl Iterator<Item = &'a SlotOutcome>) -> u32 {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = kept.1.get_or_insert_default();
+        let mut decided = 0;
+        for outcome in slots {
+            match outcome {
+                SlotOutcome::Created => all.created += 1,
+                SlotOutcome::Exists => all.exists += 1,
+                SlotOutcome::NotReached => all.not_reached += 1,
+                _ => all.other += 1,
+            }
+            decided += u32::from(matches!(outcome, SlotOutcome::Created | SlotOutcome::Exists));
+        }
+        decided
+    }
+}
+
+impl<'a> Watch<'a> {
+    async fn start(bed: &'a Bed, opened: Option<&Opened>) -> anyhow::Result<Self> {
         let counted = opened.map(Opened::counted).unwrap_or_default();
-        Watch { began: SystemClock.now(), counted }
+        let logged = bed.logged_bytes().await?;
+        Ok(Watch { bed, began: SystemClock.now(), counted, logged, tally: Tally::default() })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-    fn end(&self, opened: Option<&Opened>, count: u32) -> Measured {
+    async fn end(self, opened: Option<&Opened>, count: u32) -> anyhow::Result<Measured> {
         let seconds = SystemClock.now().since(self.began).as_secs_f64();
         let each = |count_of: fn(&Counted) -> u64| {
             opened.map(|opened| (count_of(&opened.counted()) - count_of(&self.counted)) as f64 / f64::from(count))
         };
-        Measured { count, seconds, statements: each(|c| c.statements), commits: each(|c| c.commits) }
+        let logged = self.bed.logged_bytes().await?.zip(self.logged);
+        let (served, outcomes) = *self.tally.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Measured {
+            count,
+            seconds,
+            served_seconds: (!served.is_zero()).then(|| served.as_secs_f64()),
+            statements: each(|c| c.statements),
+            commits: each(|c| c.commits),
+            logged_bytes: logged.map(|(after, before)| after.saturating_sub(before) as f64 / f64::from(count)),
+            outcomes,
+        })
     }
 }
 
@@ -83,17 +125,23 @@ async fn scheduled(bed: &Bed, count: u32, payload: usize, pending: Option<u32>) 
 }
 
 /// One sweep; gives how many slots it decided by a task.
-async fn sweep(store: &dyn Store, schedules_max: u32, window_max: u32) -> anyhow::Result<u32> {
+async fn sweep(store: &dyn Store, tally: &Tally, schedules_max: u32, window_max: u32) -> anyhow::Result<u32> {
+    let began = SystemClock.now();
     let report = store.materialise(Sweep { schedules_max, window_max }).await?;
-    let decided = |outcome: &SlotOutcome| matches!(outcome, SlotOutcome::Created | SlotOutcome::Exists);
-    let slots = report.schedules.iter().flat_map(|done| &done.slots).filter(|(_, outcome)| decided(outcome)).count();
-    Ok(u32::try_from(slots)?)
+    tally.call(began);
+    Ok(tally.outcomes(report.schedules.iter().flat_map(|done| &done.slots).map(|(_, outcome)| outcome)))
 }
 
-async fn sweep_until(store: &dyn Store, schedules_max: u32, window_max: u32, count: u32) -> anyhow::Result<u32> {
+async fn sweep_until(
+    store: &dyn Store,
+    tally: &Tally,
+    schedules_max: u32,
+    window_max: u32,
+    count: u32,
+) -> anyhow::Result<u32> {
     let mut done = 0;
     while done < count {
-        let decided = sweep(store, schedules_max, window_max).await?;
+        let decided = sweep(store, tally, schedules_max, window_max).await?;
         ensure!(decided > 0, "a sweep decided nothing");
         done += decided;
     }
@@ -102,9 +150,9 @@ async fn sweep_until(store: &dyn Store, schedules_max: u32, window_max: u32, cou
 
 pub async fn windows(bed: &Bed, window: u32, count: u32, payload: usize) -> anyhow::Result<Measured> {
     let opened = scheduled(bed, 1, payload, None).await?;
-    let watch = Watch::start(Some(&opened));
-    let done = sweep_until(&*opened.store, 1, window, count).await?;
-    Ok(watch.end(Some(&opened), done))
+    let watch = Watch::start(bed, Some(&opened)).await?;
+    let done = sweep_until(&*opened.store, &watch.tally, 1, window, count).await?;
+    watch.end(Some(&opened), done).await
 }
 
 /// Windows in which so many of a hundred slots are there already.
@@ -119,31 +167,31 @@ pub async fn taken(bed: &Bed, count: u32, percent: i64) -> anyhow::Result<Measur
         raw.take_slots(view.position.id.0, slots).await?;
     }
     drop(raw);
-    let watch = Watch::start(Some(&opened));
-    let done = sweep_until(&*opened.store, 1, WINDOW, count).await?;
-    Ok(watch.end(Some(&opened), done))
+    let watch = Watch::start(bed, Some(&opened)).await?;
+    let done = sweep_until(&*opened.store, &watch.tally, 1, WINDOW, count).await?;
+    watch.end(Some(&opened), done).await
 }
 
-pub async fn lanes(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
-    let opened = scheduled(bed, LANES, 0, None).await?;
-    let watch = Watch::start(Some(&opened));
+pub async fn lanes(bed: &Bed, count: u32, payload: usize) -> anyhow::Result<Measured> {
+    let opened = scheduled(bed, LANES, payload, None).await?;
+    let watch = Watch::start(bed, Some(&opened)).await?;
     let mut lanes = tokio::task::JoinSet::new();
     for _ in 0..LANES {
-        let store = Arc::clone(&opened.store);
-        lanes.spawn(async move { sweep_until(&*store, 1, WINDOW, count.div_ceil(LANES)).await });
+        let (store, tally) = (Arc::clone(&opened.store), watch.tally.clone());
+        lanes.spawn(async move { sweep_until(&*store, &tally, 1, WINDOW, count.div_ceil(LANES)).await });
     }
     let mut done = 0;
     while let Some(lane) = lanes.join_next().await {
         done += lane??;
     }
-    Ok(watch.end(Some(&opened), done))
+    watch.end(Some(&opened), done).await
 }
 
 pub async fn sweeps(bed: &Bed, schedules_max: u32, window: u32, count: u32) -> anyhow::Result<Measured> {
     let opened = scheduled(bed, 1_000, 0, None).await?;
-    let watch = Watch::start(Some(&opened));
-    let done = sweep_until(&*opened.store, schedules_max, window, count).await?;
-    Ok(watch.end(Some(&opened), done))
+    let watch = Watch::start(bed, Some(&opened)).await?;
+    let done = sweep_until(&*opened.store, &watch.tally, schedules_max, window, count).await?;
+    watch.end(Some(&opened), done).await
 }
 
 /// A schedule that may have a window pending: its occurrences are run in batches, and it is refilled.
@@ -151,17 +199,17 @@ pub async fn steady(bed: &Bed, window: u32, count: u32) -> anyhow::Result<Measur
     let opened = scheduled(bed, 1, 0, Some(WINDOW)).await?;
     let store = &*opened.store;
     let worker = register(store).await?;
-    let watch = Watch::start(Some(&opened));
+    let watch = Watch::start(bed, Some(&opened)).await?;
     let mut done = 0;
     while done < count {
-        let refilled = sweep_until(store, 1, window, WINDOW.min(count - done)).await?;
+        let refilled = sweep_until(store, &watch.tally, 1, window, WINDOW.min(count - done)).await?;
         let mut left = refilled;
         while left > 0 {
             left -= run_batch(store, worker).await?;
         }
         done += refilled;
     }
-    Ok(watch.end(Some(&opened), done))
+    watch.end(Some(&opened), done).await
 }
 
 async fn register(store: &dyn Store) -> anyhow::Result<WorkerId> {
@@ -224,7 +272,7 @@ pub async fn drain(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
     let store = &*opened.store;
     fill(store, count).await?;
     let worker = register(store).await?;
-    let watch = Watch::start(Some(&opened));
+    let watch = Watch::start(bed, Some(&opened)).await?;
     let mut done = 0;
     let mut batch = store.claim(worker, request()).await?;
     while !batch.tasks.is_empty() {
@@ -236,13 +284,13 @@ pub async fn drain(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
         batch = next?;
     }
     ensure!(done == count, "{done} of {count} tasks were run");
-    Ok(watch.end(Some(&opened), done))
+    watch.end(Some(&opened), done).await
 }
 
 pub async fn enqueue(bed: &Bed, callers: u32, count: u32) -> anyhow::Result<Measured> {
     let opened = bed.open(None).await?;
     let mut ids = opened.store.draw_ids(count).await?;
-    let watch = Watch::start(Some(&opened));
+    let watch = Watch::start(bed, Some(&opened)).await?;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..callers {
         let mine: Vec<TaskId> = std::iter::from_fn(|| ids.take()).take(usize::try_from(count / callers)?).collect();
@@ -257,36 +305,40 @@ pub async fn enqueue(bed: &Bed, callers: u32, count: u32) -> anyhow::Result<Meas
     while let Some(caller) = tasks.join_next().await {
         caller??;
     }
-    Ok(watch.end(Some(&opened), count / callers * callers))
+    watch.end(Some(&opened), count / callers * callers).await
 }
 
 pub async fn enqueue_bulk(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
     let opened = bed.open(None).await?;
-    let watch = Watch::start(Some(&opened));
+    let watch = Watch::start(bed, Some(&opened)).await?;
     fill(&*opened.store, count).await?;
-    Ok(watch.end(Some(&opened), count))
+    watch.end(Some(&opened), count).await
 }
 
 pub async fn raw_singles(bed: &Bed, window: u32, count: u32) -> anyhow::Result<Measured> {
     let mut raw = bed.raw().await?;
-    let watch = Watch::start(None);
+    let watch = Watch::start(bed, None).await?;
     let mut done = 0;
     while done < count {
+        let began = SystemClock.now();
         raw.singles(1, i64::from(done) + 1, window).await?;
+        watch.tally.call(began);
         done += window;
     }
-    Ok(watch.end(None, done))
+    watch.end(None, done).await
 }
 
 pub async fn raw_windows(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
     let mut raw = bed.raw().await?;
-    let watch = Watch::start(None);
+    let watch = Watch::start(bed, None).await?;
     let mut done = 0;
     while done < count {
+        let began = SystemClock.now();
         raw.window(i64::from(done) + 1, WINDOW).await?;
+        watch.tally.call(began);
         done += WINDOW;
     }
-    Ok(watch.end(None, done))
+    watch.end(None, done).await
 }
 
 /// A schedule and a connection for each lane.
@@ -295,12 +347,15 @@ pub async fn raw_lanes(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
     for _ in 1..LANES {
         connections.push(bed.beside().await?);
     }
-    let watch = Watch::start(None);
+    let watch = Watch::start(bed, None).await?;
     let mut lanes = tokio::task::JoinSet::new();
     for (lane, mut raw) in (1..).zip(connections) {
+        let tally = watch.tally.clone();
         lanes.spawn(async move {
             for at in 1..=i64::from(count) {
+                let began = SystemClock.now();
                 raw.singles(lane, lane * 10_000_000 + at, 1).await?;
+                tally.call(began);
             }
             anyhow::Ok(())
         });
@@ -308,27 +363,27 @@ pub async fn raw_lanes(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
     while let Some(lane) = lanes.join_next().await {
         lane??;
     }
-    Ok(watch.end(None, count * LANES))
+    watch.end(None, count * LANES).await
 }
 
 pub async fn raw_drain(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
     let mut raw = bed.raw().await?;
     raw.fill_jobs(count).await?;
-    let watch = Watch::start(None);
+    let watch = Watch::start(bed, None).await?;
     let mut done = 0;
     while done < count {
         let drained = raw.drain_jobs(WINDOW).await?;
         ensure!(drained > 0, "no job was found");
         done += drained;
     }
-    Ok(watch.end(None, done))
+    watch.end(None, done).await
 }
 
 pub async fn raw_enqueue(bed: &Bed, count: u32) -> anyhow::Result<Measured> {
     let mut raw = bed.raw().await?;
-    let watch = Watch::start(None);
+    let watch = Watch::start(bed, None).await?;
     for id in 1..=i64::from(count) {
         raw.enqueue(id).await?;
     }
-    Ok(watch.end(None, count))
+    watch.end(None, count).await
 }
