@@ -356,7 +356,11 @@ mod tests {
         assert_eq!(script.either("SELECT 1 WHERE ", "a = ?", branches), 3);
         assert!(script.packets(10).iter().all(|(packet, count)| *count == 1 && packet.ends_with(b")")));
         let mut script = Script::new();
-        script.either("SELECT 1 WHERE b AND ", "(c = ? AND d > ?)", [[1_i64, 2].map(Value::Int), [3, 4].map(Value::Int)]);
+        script.either(
+            "SELECT 1 WHERE b AND ",
+            "(c = ? AND d > ?)",
+            [[1_i64, 2].map(Value::Int), [3, 4].map(Value::Int)],
+        );
         assert_eq!(text(&script), "SELECT 1 WHERE b AND ((c = 1 AND d > 2) OR (c = 3 AND d > 4))");
     }
 }

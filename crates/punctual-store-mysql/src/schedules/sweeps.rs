@@ -257,9 +257,7 @@ async fn look(
     let wanted: Vec<_> = locked
         .iter()
         .filter(|schedule| which(schedule.position.id))
-        .filter_map(|schedule| {
-            Some((&schedule.position, walks.get(&schedule.position.id)?, &schedule.definition.spec))
-        })
+        .filter_map(|schedule| Some((&schedule.position, walks.get(&schedule.position.id)?, &schedule.definition.spec)))
         .collect();
     Surroundings::read(session, &wanted).await
 }

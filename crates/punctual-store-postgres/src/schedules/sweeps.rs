@@ -124,11 +124,7 @@ impl Candidate {
         let series = plan(&snapshot, walk, &found.taken, found.live);
         let Some(backfill) = backfill else { return Ok(series) };
         let found = next()?;
-        Ok(if series.short {
-            series
-        } else {
-            with_backfill(&snapshot, series, backfill, &found.taken, found.live)
-        })
+        Ok(if series.short { series } else { with_backfill(&snapshot, series, backfill, &found.taken, found.live) })
     }
 
     /// Has the series' walk go on, where the first stretch of it was too short.

@@ -115,10 +115,8 @@ fn decide(around: &mut Surroundings<'_>, locked: &Locked, window_max: u32, now: 
 }
 
 fn write_plans(session: &mut Session, decided: Vec<(Locked, Plan)>, now: Timestamp) -> Done<Vec<Materialised>> {
-    let changes: Vec<Decided<'_>> = decided
-        .iter()
-        .map(|(locked, plan)| Decided { spec: &locked.definition.spec, change: &plan.change })
-        .collect();
+    let changes: Vec<Decided<'_>> =
+        decided.iter().map(|(locked, plan)| Decided { spec: &locked.definition.spec, change: &plan.change }).collect();
     let tasks = write(session, &changes, now)?;
     let report = |((locked, plan), tasks): ((Locked, Plan), _)| plan.report(&locked.definition.spec.name, tasks);
     Ok(decided.into_iter().zip(tasks).map(report).collect())

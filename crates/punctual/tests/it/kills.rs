@@ -6,9 +6,10 @@
 //! parent kills one of the two with SIGKILL after a random number of lines, starts another in its place, and in the end lets
 //! an engine of its own finish what is left and compares the store with all lines.
 //!
-//! The database is a fresh SQLite file, and with the feature `postgres` also a fresh schema on the server that
-//! `PUNCTUAL_TEST_POSTGRES` names. `PUNCTUAL_KILLS_DB=URL` names an empty database of any kind instead, `PUNCTUAL_KILLS_ROUNDS` another
-//! number of kills than 200.
+//! The database is a fresh SQLite file, with the feature `postgres` also a fresh schema on the server that
+//! `PUNCTUAL_TEST_POSTGRES` names, and with `mysql` a fresh database on that of `PUNCTUAL_TEST_MARIADB`.
+//! `PUNCTUAL_KILLS_DB=URL` names an empty database of any kind for the first of these tests, `PUNCTUAL_KILLS_ROUNDS` another number
+//! of kills than 200.
 
 use punctual::engine::EngineConfig;
 use punctual::schedule::{CompiledRule, Every, Missed, MissedOverflow, Rule, Slot};
@@ -369,4 +370,30 @@ fn two_processes_on_postgres_lose_and_double_nothing() {
     assert!(!server.is_empty(), "PUNCTUAL_TEST_POSTGRES is not set: run `cargo xtask test`");
     let mark = if server.contains('?') { '&' } else { '?' };
     run(&format!("{server}{mark}schema=kills_{}", std::process::id()));
+}
+
+/// The same on MariaDB, in a database of its own.
+#[cfg(feature = "mysql")]
+#[test]
+fn two_processes_on_mariadb_lose_and_double_nothing() {
+    use mysql_async::prelude::Queryable;
+    use mysql_async::{Conn, Opts};
+
+    let server = std::env::var("PUNCTUAL_TEST_MARIADB").unwrap_or_default();
+    assert!(!server.is_empty(), "PUNCTUAL_TEST_MARIADB is not set: run `cargo xtask test`");
+    let name = format!("punctual_kills_{}", std::process::id());
+    let beside = |sql: String| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let mut conn = Conn::new(Opts::from_url(&server).expect("a URL")).await.expect("the server");
+            conn.query_drop(sql).await.expect("a user who may make databases");
+            conn.disconnect().await.expect("an end");
+        });
+    };
+    // SQL-FORMAT: the name is made of this process's number.
+    beside(format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}"));
+    let (server_only, _) = server.split_at(server.rfind('/').filter(|at| *at > 8).unwrap_or(server.len()));
+    run(&format!("{server_only}/{name}"));
+    // SQL-FORMAT: the name is made of this process's number.
+    beside(format!("DROP DATABASE {name}"));
 }
