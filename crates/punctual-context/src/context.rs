@@ -1,7 +1,7 @@
 //! The context itself: a small value that moves in and out of a thread-local around each poll of a handler.
 
 use crate::scope::CURRENT;
-use crate::{CancelReason, Host, Identity, Metadata, MetadataError, Peer, Scoped, TaskScope};
+use crate::{CancelReason, Host, Identity, Metadata, MetadataError, Peer, Scoped, TaskScope, TraceContext};
 use punctual_clock::Instant;
 use std::fmt;
 use std::future::poll_fn;
@@ -56,6 +56,13 @@ impl Context {
     #[must_use]
     pub fn current_deadline() -> Option<Instant> {
         CURRENT.with_borrow(|current| current.as_ref().and_then(Context::deadline))
+    }
+
+    /// The trace that the caller of the handler that this code runs in sent along, or `None` without a handler or a trace
+    /// that keeps the grammar.
+    #[must_use]
+    pub fn current_trace() -> Option<TraceContext> {
+        CURRENT.with_borrow(|current| TraceContext::from_metadata(&current.as_ref()?.metadata))
     }
 
     /// Runs `future` with this context as the ambient one.

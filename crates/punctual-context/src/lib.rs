@@ -11,6 +11,7 @@ mod identity;
 mod metadata;
 mod scope;
 mod task;
+mod trace;
 
 pub use context::Context;
 pub use host::{CancelReason, Host, Peer};
@@ -18,3 +19,4 @@ pub use identity::Identity;
 pub use metadata::{Metadata, MetadataError};
 pub use scope::Scoped;
 pub use task::{SlotScope, TaskScope};
+pub use trace::{TRACEPARENT, TRACESTATE, TRACESTATE_BYTES_MAX, TRACESTATE_MEMBERS_MAX, TraceContext};

@@ -47,6 +47,20 @@ const LINGER: Duration = Duration::from_secs(1);
 /// does not listen.
 const DRAINED_BYTES_MAX: usize = 1024 * 1024;
 
+/// The bytes that passed a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Traffic {
+    /// Bytes written and bytes read.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
+    }
+}
+
 /// What a driver asks of the side that it works for.
 pub(crate) trait Role: Send + Sync + 'static {
     type Session: Session;
@@ -62,6 +76,8 @@ pub(crate) trait Role: Send + Sync + 'static {
     fn write_latency(&self) -> Duration;
     /// Turns are counted here.
     fn turns(&self) -> &AtomicU64;
+    /// Bytes are counted here.
+    fn traffic(&self) -> &Traffic;
     /// Who writes what this side reads.
     const FROM: Direction;
 
@@ -250,6 +266,7 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
             }
             self.batch.advance(written);
             self.unreported += written;
+            self.role.traffic().sent.fetch_add(written as u64, Ordering::Relaxed);
             self.liveness.wrote();
             self.unflushed = true;
         }
@@ -274,9 +291,11 @@ impl<L: AsyncRead + AsyncWrite + Unpin, R: Role> Driver<L, R> {
         let Poll::Ready(read) = poll_read_buf(Pin::new(&mut self.link), cx, &mut self.block) else {
             return Ok(Input::Nothing);
         };
-        if read? == 0 {
+        let read = read?;
+        if read == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection"));
         }
+        self.role.traffic().received.fetch_add(read as u64, Ordering::Relaxed);
         self.liveness.heard();
         if self.block.len() == self.block.capacity() {
             self.read_bytes = (self.read_bytes * 2).min(READ_BYTES_MAX);

@@ -11,6 +11,7 @@ mod scratch;
 pub mod server;
 mod stats;
 mod streaming;
+pub mod telemetry;
 #[cfg(feature = "_tls")]
 pub mod tls;
 pub mod transport;
@@ -30,3 +31,4 @@ pub use punctual_proto::status::{CallError, Code, Status};
 pub use server::{Inbound, Server, ServerBuilder, ServerConfig, ServerError, ServerHandle, Service, Stopped};
 pub use stats::{ChannelStats, ServerStats};
 pub use streaming::Streaming;
+pub use telemetry::{CallEnd, CallOutcome, Observe, ObservedCall, Propagate, Side, Telemetry};

@@ -30,6 +30,10 @@ pub struct ChannelStats {
     pub failed_connects: u64,
     /// Connections closed because the peer broke the protocol.
     pub violations: u64,
+    /// Bytes written to transports, in connections that finished their handshake.
+    pub sent_bytes: u64,
+    /// Bytes read from transports, as far.
+    pub received_bytes: u64,
     /// Turns of the connections' drivers.
     pub turns: u64,
     /// Calls that wait for a reply now.
@@ -75,6 +79,10 @@ pub struct ServerStats {
     pub failed_handshakes: u64,
     /// Connections closed because the peer broke the protocol.
     pub violations: u64,
+    /// Bytes written to transports, in connections that finished their handshake.
+    pub sent_bytes: u64,
+    /// Bytes read from transports, as far.
+    pub received_bytes: u64,
     /// Turns of the connections' drivers.
     pub turns: u64,
     /// Handlers that run now.

@@ -8,6 +8,7 @@ pub(crate) use remote::{Origin, Remote, RemoteEnd};
 pub(crate) use sending::{End, Sending, Sink};
 pub(crate) use source::{JsonSource, Source, TypedSource};
 
+use crate::telemetry::{CallOutcome, Watch};
 use futures_core::Stream;
 use punctual_context::Metadata;
 use punctual_proto::codec::{self, CodecError};
@@ -107,6 +108,13 @@ impl<T, E> Streaming<T, E> {
     pub(crate) fn remote(mut remote: Remote) -> Self {
         let metadata = remote.take_metadata();
         Streaming { metadata, ..Self::from_inner(Inner::Remote(Box::new(remote))) }
+    }
+
+    /// Whoever looks on is told of its end.
+    pub(crate) fn watched(&mut self, watch: Box<Watch>) {
+        if let Inner::Remote(remote) = &mut self.inner {
+            remote.watched(watch);
+        }
     }
 
     fn from_inner(inner: Inner<T, E>) -> Self {
@@ -209,8 +217,10 @@ where
                     Ok(StreamItem { bytes, codec, .. }) => match codec::decode_shared(codec, bytes) {
                         Ok(item) => Poll::Ready(Some(Ok(item))),
                         Err(error) => {
+                            let status = unreadable(error);
+                            remote.tell(CallOutcome::Status(status.code()));
                             this.finish();
-                            Poll::Ready(Some(Err(E::from(unreadable(error)))))
+                            Poll::Ready(Some(Err(E::from(status))))
                         }
                     },
                     Err(end) => Poll::Ready(this.end(end, unreadable)),

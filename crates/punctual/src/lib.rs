@@ -88,7 +88,9 @@ pub mod __private;
 pub mod prelude;
 
 pub use bytes::Bytes;
-pub use punctual_context::{CancelReason, Context, Identity, Metadata, MetadataError, Peer, SlotScope, TaskScope};
+pub use punctual_context::{
+    CancelReason, Context, Identity, Metadata, MetadataError, Peer, SlotScope, TaskScope, TraceContext,
+};
 /// Gives a type its wire form: serde and a [`Schema`] that agree with each other.
 ///
 /// On structures and enumerations, also generic ones. Everything that is owned and finite can be a message: a type that

@@ -14,6 +14,7 @@ use crate::client::settings::Settings;
 use crate::client::unary::Unary;
 use crate::client::wiring::next_id;
 use crate::stats::ChannelStats;
+use crate::telemetry::Telemetry;
 use arc_swap::ArcSwap;
 use punctual_clock::{Clock, Instant};
 use punctual_proto::codec::Args;
@@ -35,6 +36,7 @@ pub struct Channel {
 struct Inner {
     /// What calls measure with; it stays for the channel's life.
     clock: Arc<dyn Clock>,
+    telemetry: Telemetry,
     settings: Settings,
     tokens: Tokens,
     counters: Counters,
@@ -122,6 +124,7 @@ impl Channel {
 
     pub(crate) fn with(endpoints: Endpoints, config: ChannelConfig) -> Self {
         let clock = Arc::clone(&config.clock);
+        let telemetry = config.telemetry.clone();
         let tokens = Tokens::full(&config.retry_budget);
         let settings = Settings::new(config);
         let (id, roster) = (next_id(), Arc::new(Roster::default()));
@@ -129,7 +132,7 @@ impl Channel {
         let cluster = Cluster::with_id(id, endpoints, settings.shared(), Arc::clone(&lane), Arc::clone(&roster));
         let (counters, cluster) = (Counters::default(), ArcSwap::from(cluster));
         let (replacing, ended) = (tokio::sync::Mutex::new(()), Mutex::new(false));
-        let inner = Inner { clock, settings, tokens, counters, lane, cluster, roster, replacing, ended };
+        let inner = Inner { clock, telemetry, settings, tokens, counters, lane, cluster, roster, replacing, ended };
         Channel { inner: Arc::new(inner) }
     }
 
@@ -260,6 +263,13 @@ impl Channel {
         Drained { cut: end.await.unwrap_or(0) }
     }
 
+    /// The same for whoever must not keep the channel alive.
+    #[cfg(any(feature = "otel", feature = "prometheus"))]
+    pub(crate) fn weak_stats(&self) -> impl Fn() -> Option<ChannelStats> + Send + Sync + 'static {
+        let inner = Arc::downgrade(&self.inner);
+        move || inner.upgrade().map(|inner| Channel { inner }.stats())
+    }
+
     /// Closes the channel for all its clones, behind the calls that are under way. Later calls fail with Cancelled.
     ///
     /// # Cancel safety
@@ -289,6 +299,14 @@ impl Channel {
 
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.inner.clock
+    }
+
+    pub(crate) fn clock_handle(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.inner.telemetry
     }
 
     pub(crate) fn tokens(&self) -> &Tokens {

@@ -8,6 +8,7 @@ use crate::client::endpoints::Endpoints;
 use crate::client::hedge::HedgePolicy;
 use crate::client::intercept::{ClientInterceptor, INTERCEPTORS_MAX};
 use crate::client::retry::{RetryBudget, RetryPolicy};
+use crate::telemetry::Telemetry;
 use crate::transport::Dial;
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
 use punctual_proto::limits::Limits;
@@ -106,6 +107,8 @@ pub struct ChannelConfig {
     pub tls: Option<crate::tls::ClientTls>,
     /// What the server's authentication reads from the handshake, asked for with each try to connect. `None`: nothing.
     pub credentials: Option<Arc<dyn Credentials>>,
+    /// Who looks on. Nobody; it stays for the channel's life.
+    pub telemetry: Telemetry,
     /// What budgets are measured with.
     pub clock: Arc<dyn Clock>,
     /// What the connections' drivers read, apart from the calls' clock so that the two can be counted apart. `None` is
@@ -138,6 +141,7 @@ impl Default for ChannelConfig {
             #[cfg(feature = "_tls")]
             tls: None,
             credentials: None,
+            telemetry: Telemetry::new(),
             clock: Arc::new(SystemClock),
             driver_clock: None,
             entropy: Arc::new(SeededEntropy::from_system()),
@@ -269,6 +273,12 @@ impl ChannelBuilder {
     /// With this interceptor inside of those before it.
     pub fn interceptor(mut self, interceptor: impl ClientInterceptor) -> Self {
         self.config.interceptors.push(Arc::new(interceptor));
+        self
+    }
+
+    /// Seen by these.
+    pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.config.telemetry = telemetry;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use crate::client::contracts::Contracts;
 use crate::client::endpoint::Endpoint;
-use crate::driver::Role;
+use crate::driver::{Role, Traffic};
 use crate::stats::ChannelStats;
 use punctual_clock::Clock;
 use punctual_proto::codec::Codec;
@@ -38,6 +38,7 @@ pub(crate) struct Connection {
     clock: Arc<dyn Clock>,
     write_latency: Duration,
     turns: AtomicU64,
+    traffic: Traffic,
     violated: AtomicBool,
     life: watch::Sender<Life>,
     /// The endpoint that it belongs to.
@@ -60,6 +61,7 @@ impl Connection {
             clock: driver_clock,
             write_latency,
             turns: AtomicU64::new(0),
+            traffic: Traffic::default(),
             violated: AtomicBool::new(false),
             life: watch::Sender::new(Life::Open),
             home,
@@ -146,6 +148,9 @@ impl Connection {
         stats.late_replies += counters.late_replies;
         stats.cancels += counters.cancels;
         stats.violations += u64::from(self.violated.load(Ordering::Relaxed));
+        let (sent, received) = self.traffic.bytes();
+        stats.sent_bytes += sent;
+        stats.received_bytes += received;
         stats.turns += self.turns.load(Ordering::Relaxed);
     }
 
@@ -178,6 +183,10 @@ impl Role for Connection {
 
     fn turns(&self) -> &AtomicU64 {
         &self.turns
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     fn prepare(&self, _: &mut ClientSession, _: &[Item]) {}

@@ -232,7 +232,8 @@ async fn maintain(maintained: Maintained) {
             }
             Err(status) => {
                 wiring.roster.count_failed();
-                tracing::debug!(address = %shared.target, %status, "cannot connect");
+                // Its text may be a server's, which may say what was presented to it. Calls that wait are told.
+                tracing::debug!(address = %shared.target, code = %status.code(), "cannot connect");
                 status
             }
         };

@@ -10,6 +10,7 @@ use crate::client::publish::{
     Callee, Published, Request, Sent, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
 };
 use crate::client::reply::{Answer, LiveCall, read_emission};
+use crate::telemetry::{Watch, sent_outcome};
 use crate::transport::BoxFuture;
 use punctual_clock::Instant;
 use punctual_proto::codec::Args;
@@ -42,6 +43,8 @@ pub struct OneWay<A> {
     channel: Channel,
     callee: Callee,
     options: CallOptions,
+    /// Where somebody looks on.
+    watch: Option<Box<Watch>>,
     state: State<A>,
 }
 
@@ -62,10 +65,11 @@ impl<A> OneWay<A> {
         service: &'static ServiceDescriptor,
         method: &'static MethodDescriptor,
         args: A,
-        options: CallOptions,
+        mut options: CallOptions,
     ) -> Self {
+        let watch = Watch::client(&channel, method, &mut options);
         let callee = Callee { oneway: true, ..Callee::of(service, method) };
-        OneWay { channel, callee, options, state: State::New(args) }
+        OneWay { channel, callee, options, watch, state: State::New(args) }
     }
 
     call_options!();
@@ -162,6 +166,19 @@ impl<A: Args + Serialize + Send + 'static> Future for OneWay<A> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         let this = self.get_mut();
+        let Some(mut watch) = this.watch.take() else { return this.poll_call(cx) };
+        let polled = watch.around(|| this.poll_call(cx));
+        match &polled {
+            Poll::Ready(result) => watch.end(sent_outcome(result)),
+            Poll::Pending => this.watch = Some(watch),
+        }
+        polled
+    }
+}
+
+impl<A: Args + Serialize + Send + 'static> OneWay<A> {
+    fn poll_call(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        let this = self;
         loop {
             match &mut this.state {
                 State::New(_) => {

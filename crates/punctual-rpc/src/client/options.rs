@@ -5,7 +5,7 @@ use crate::client::repeat::Repeat;
 use crate::client::response::Heard;
 use crate::client::retry::RetryPolicy;
 use punctual_clock::Instant;
-use punctual_context::{Context, Metadata, MetadataError};
+use punctual_context::{Context, Metadata, MetadataError, TRACEPARENT, TRACESTATE, TraceContext};
 use punctual_proto::status::Status;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub struct CallOptions {
 #[derive(Debug, Clone, Default)]
 struct Extra {
     metadata: Metadata,
+    /// So many bytes of the metadata are the trace that was captured; the caller may replace it.
+    trace_bytes: usize,
     invalid: Option<MetadataError>,
     /// What the call itself says of being made again.
     repeat: Option<Repeat>,
@@ -45,10 +47,33 @@ impl Default for CallOptions {
 }
 
 impl CallOptions {
-    /// No options but the deadline that is inherited from the handler that this code runs in.
+    /// No options but what is inherited from the handler that this code runs in: its deadline, and the trace that its caller
+    /// sent along.
     #[must_use]
     pub fn new() -> Self {
-        CallOptions { inherited: Context::current_deadline().unwrap_or(Instant::FAR), ..Self::default() }
+        let inherited = Context::current_deadline().unwrap_or(Instant::FAR);
+        let mut options = CallOptions { inherited, ..Self::default() };
+        if let Some(trace) = Context::current_trace() {
+            options.carry(&trace);
+        }
+        options
+    }
+
+    /// Sends this trace along, in place of one that was captured before.
+    pub(crate) fn carry(&mut self, trace: &TraceContext) {
+        let extra = self.extra.get_or_insert_default();
+        extra.forget_trace();
+        let mut metadata = Metadata::new();
+        // Both are short enough for any metadata, and so are their names.
+        let _ = metadata.append(TRACEPARENT, trace.traceparent());
+        if !trace.tracestate().is_empty() {
+            let _ = metadata.append(TRACESTATE, trace.tracestate());
+        }
+        extra.trace_bytes = metadata.as_encoded().len();
+        for (name, value) in extra.metadata.iter() {
+            let _ = metadata.append(name, value);
+        }
+        extra.metadata = metadata;
     }
 
     /// The encoded metadata.
@@ -97,6 +122,9 @@ impl CallOptions {
     #[must_use]
     pub fn metadata(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let extra = self.extra.get_or_insert_default();
+        if matches!(name, TRACEPARENT | TRACESTATE) {
+            extra.forget_trace();
+        }
         if let Err(error) = extra.metadata.append(name, value) {
             extra.invalid.get_or_insert(error);
         }
@@ -145,6 +173,17 @@ impl CallOptions {
     pub fn no_inherit(mut self) -> Self {
         self.inherited = Instant::FAR;
         self
+    }
+}
+
+impl Extra {
+    /// What the caller says of a trace counts, and not what was captured.
+    fn forget_trace(&mut self) {
+        let captured = std::mem::take(&mut self.trace_bytes);
+        if captured > 0 {
+            // What stands behind an entry is entries.
+            self.metadata = Metadata::from_encoded(self.metadata.as_encoded().slice(captured..)).unwrap_or_default();
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::client::reply::{Answer, LiveCall, name_method, read_answer, read_byte
 use crate::client::response::{WithResponse, read_metadata};
 use crate::client::trial::Trial;
 use crate::streaming::{Remote, Sending, Source, Streaming};
+use crate::telemetry::{Watch, outcome_of, sent_outcome};
 use crate::transport::BoxFuture;
 use punctual_proto::codec::{Args, Codec};
 use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
@@ -48,6 +49,8 @@ use tokio::task::JoinHandle;
 pub struct StreamCall<A, R> {
     method: &'static MethodDescriptor,
     options: CallOptions,
+    /// Where somebody looks on, and what becomes of that with the result.
+    watch: Option<(Box<Watch>, fn(&mut R, Box<Watch>))>,
     state: State<A, R>,
 }
 
@@ -101,10 +104,13 @@ impl<A, R> StreamCall<A, R> {
         args: A,
         sources: Vec<Box<dyn Source>>,
         run: fn(Parts<A>, CallOptions) -> BoxFuture<'static, R>,
+        judge: fn(&mut R, Box<Watch>),
     ) -> Self {
+        let mut options = CallOptions::new();
+        let watch = Watch::client(channel, method, &mut options).map(|watch| (watch, judge));
         let callee = Callee::of(service, method);
         let parts = Parts { channel: channel.clone(), callee, args, sources };
-        StreamCall { method, options: CallOptions::new(), state: State::New(Box::new(parts), run) }
+        StreamCall { method, options, watch, state: State::New(Box::new(parts), run) }
     }
 }
 
@@ -125,6 +131,19 @@ impl<A, R> Future for StreamCall<A, R> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
         let this = self.get_mut();
+        let Some((mut watch, judge)) = this.watch.take() else { return this.poll_call(cx) };
+        let mut polled = watch.around(|| this.poll_call(cx));
+        match &mut polled {
+            Poll::Ready(result) => judge(result, watch),
+            Poll::Pending => this.watch = Some((watch, judge)),
+        }
+        polled
+    }
+}
+
+impl<A, R> StreamCall<A, R> {
+    fn poll_call(&mut self, cx: &mut Context<'_>) -> Poll<R> {
+        let this = self;
         loop {
             match std::mem::replace(&mut this.state, State::Done) {
                 State::New(parts, run) => {
@@ -193,7 +212,7 @@ impl Channel {
         E: DeserializeOwned + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
-        StreamCall::new(self, service, method, args, streams.0, |parts, options| {
+        let run: fn(Parts<A>, CallOptions) -> BoxFuture<'static, Result<T, CallError<E>>> = |parts, options| {
             Box::pin(async move {
                 let (id, name) = (parts.callee.id, parts.callee.method.full_name);
                 let result = if parts.channel.has_policies() {
@@ -203,7 +222,8 @@ impl Channel {
                 };
                 result.map_err(|error| name_method(error, id, name))
             })
-        })
+        };
+        StreamCall::new(self, service, method, args, streams.0, run, |result, watch| watch.end(outcome_of(result)))
     }
 
     /// Calls the method at `method` in the descriptor, which gives a stream, and may take some.
@@ -221,19 +241,25 @@ impl Channel {
         E: DeserializeOwned + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
-        StreamCall::new(self, service, method, args, streams.0, |parts, options| {
-            Box::pin(async move {
-                let (id, name) = (parts.callee.id, parts.callee.method.full_name);
-                let result = if parts.channel.has_policies() {
-                    intercepted(parts, options, |parts, options| {
-                        Box::pin(async move { returned(parts, options, read_failure).await.map(Streaming::remote) })
-                    })
-                    .await
-                } else {
-                    returned(parts, options, read_failure).await.map(Streaming::remote)
-                };
-                result.map_err(|error| name_method(error, id, name))
-            })
+        let run: fn(Parts<A>, CallOptions) -> BoxFuture<'static, Result<Streaming<T, S>, CallError<E>>> =
+            |parts, options| {
+                Box::pin(async move {
+                    let (id, name) = (parts.callee.id, parts.callee.method.full_name);
+                    let result = if parts.channel.has_policies() {
+                        intercepted(parts, options, |parts, options| {
+                            Box::pin(async move { returned(parts, options, read_failure).await.map(Streaming::remote) })
+                        })
+                        .await
+                    } else {
+                        returned(parts, options, read_failure).await.map(Streaming::remote)
+                    };
+                    result.map_err(|error| name_method(error, id, name))
+                })
+            };
+        // The call is over when its stream is.
+        StreamCall::new(self, service, method, args, streams.0, run, |result, watch| match result {
+            Ok(stream) => stream.watched(watch),
+            Err(_) => watch.end(outcome_of(result)),
         })
     }
 
@@ -249,7 +275,7 @@ impl Channel {
         A: Args + Serialize + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
-        StreamCall::new(self, service, method, args, streams.0, |parts, options| {
+        let run: fn(Parts<A>, CallOptions) -> BoxFuture<'static, Result<(), Status>> = |parts, options| {
             Box::pin(async move {
                 if !parts.channel.has_policies() {
                     return oneway(parts, options).await;
@@ -259,7 +285,8 @@ impl Channel {
                 });
                 result.await.map_err(status_of)
             })
-        })
+        };
+        StreamCall::new(self, service, method, args, streams.0, run, |result, watch| watch.end(sent_outcome(result)))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::client::publish::{Callee, Published, Request, Unpublished, deadline_o
 use crate::client::reply::{Answer, LiveCall, name_method, read_answer};
 use crate::client::response::WithResponse;
 use crate::client::retry::RetryPolicy;
+use crate::telemetry::{Watch, outcome_of};
 use crate::transport::BoxFuture;
 use punctual_clock::Instant;
 use punctual_proto::codec::Args;
@@ -46,6 +47,8 @@ pub struct Unary<A, T, E> {
     service: &'static ServiceDescriptor,
     method: &'static MethodDescriptor,
     options: CallOptions,
+    /// Where somebody looks on.
+    watch: Option<Box<Watch>>,
     state: State<A, T, E>,
 }
 
@@ -64,9 +67,10 @@ impl<A, T, E> Unary<A, T, E> {
         service: &'static ServiceDescriptor,
         method: &'static MethodDescriptor,
         args: A,
-        options: CallOptions,
+        mut options: CallOptions,
     ) -> Self {
-        Unary { channel, service, method, options, state: State::New(args) }
+        let watch = Watch::client(&channel, method, &mut options);
+        Unary { channel, service, method, options, watch, state: State::New(args) }
     }
 
     call_options!();
@@ -164,6 +168,24 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        let Some(mut watch) = this.watch.take() else { return this.poll_call(cx) };
+        let polled = watch.around(|| this.poll_call(cx));
+        match &polled {
+            Poll::Ready(result) => watch.end(outcome_of(result)),
+            Poll::Pending => this.watch = Some(watch),
+        }
+        polled
+    }
+}
+
+impl<A, T, E> Unary<A, T, E>
+where
+    A: Args + Serialize + Send + 'static,
+    T: DeserializeOwned + Send + 'static,
+    E: DeserializeOwned + Send + 'static,
+{
+    fn poll_call(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, CallError<E>>> {
+        let this = self;
         loop {
             match &mut this.state {
                 State::Live(live, ..) => {

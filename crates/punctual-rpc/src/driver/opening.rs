@@ -34,6 +34,18 @@ impl OpeningError {
     }
 }
 
+/// An error as logs may show it: a refusal without its text, which is that of whoever decides and may hold what was presented.
+pub(crate) struct Logged<'a>(pub(crate) &'a OpeningError);
+
+impl fmt::Display for Logged<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            OpeningError::Handshake(HandshakeError::Refused(status)) => write!(f, "refused: {}", status.code()),
+            error => error.fmt(f),
+        }
+    }
+}
+
 /// Why there is no link, as a status: a side that did not prove itself is no side that is away.
 pub(crate) fn link_status(error: &io::Error) -> Status {
     match error.kind() {

@@ -2,7 +2,7 @@
 
 use crate::auth::Presented;
 use crate::driver::Driver;
-use crate::driver::opening::{OpeningError, open_server};
+use crate::driver::opening::{Logged, OpeningError, open_server};
 use crate::server::connection::Connection;
 use crate::server::listener::{Accepted, Listener};
 use crate::server::retirement::Retirement;
@@ -110,7 +110,7 @@ async fn serve<L: Link>(
         Ok(opened) => opened,
         Err(error) => {
             shared.failed_handshakes.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(peer, %error, "a handshake failed");
+            tracing::debug!(peer, error = %Logged(&error), "a handshake failed");
             return;
         }
     };

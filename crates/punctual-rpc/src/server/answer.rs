@@ -3,6 +3,7 @@
 use crate::scratch::with_scratch;
 use crate::server::inbound::{Ended, Failure};
 use crate::server::place::Place;
+use crate::telemetry::CallOutcome;
 use bytes::Bytes;
 use pin_project_lite::pin_project;
 use punctual_proto::codec::{self, Codec, CodecError};
@@ -55,7 +56,11 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         if let Some(handler) = this.handler.as_mut().as_pin_mut() {
-            let polled = catch_unwind(AssertUnwindSafe(|| handler.poll(cx)));
+            let place = this.place.as_mut();
+            let polled = catch_unwind(AssertUnwindSafe(|| match place {
+                Some(place) => place.around(|| handler.poll(cx)),
+                None => handler.poll(cx),
+            }));
             let result = match polled {
                 Ok(Poll::Ready(output)) => output.ended(),
                 // It runs to its end, whatever becomes of its call.
@@ -79,8 +84,9 @@ where
                 }
             };
             this.handler.set(None);
-            if matches!(result, Err(Failure::Answered)) {
-                if let Some(place) = this.place.take() {
+            if let Err(Failure::Answered(ended)) = result {
+                if let Some(mut place) = this.place.take() {
+                    place.tell(ended);
                     place.forget();
                 }
                 return Poll::Ready(());
@@ -90,7 +96,11 @@ where
         let Some(place) = this.place.as_mut() else { return Poll::Ready(()) };
         if place.is_oneway() {
             if let Some(Err(Failure::Status(status))) = this.result.take() {
-                tracing::debug!(method = this.method.full_name, %status, "a one-way call failed");
+                // Its text may hold what the caller sent.
+                tracing::debug!(method = this.method.full_name, code = %status.code(), "a one-way call failed");
+                place.tell(CallOutcome::Status(status.code()));
+            } else {
+                place.tell(CallOutcome::Ok);
             }
             if let Some(place) = this.place.take() {
                 place.release();
@@ -104,7 +114,8 @@ where
                 let Some(result) = this.result.take() else { return Poll::Ready(()) };
                 with_scratch(|buffer| {
                     let max = usize::try_from(place.connection().limits().message_bytes_max).unwrap_or(usize::MAX);
-                    let (outcome, codec, mut body) = encode(result, *this.codec, this.method, max, buffer);
+                    let (outcome, codec, mut body, ended) = encode(result, *this.codec, this.method, max, buffer);
+                    place.tell(ended);
                     let finished = place.poll_finish(outcome, codec, &mut body, cx);
                     if finished.is_pending() {
                         *this.encoded = Some((outcome, codec, body.into_bytes()));
@@ -136,7 +147,7 @@ fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
     method: &MethodDescriptor,
     bytes_max: usize,
     buffer: &'b mut Vec<u8>,
-) -> (Outcome, Codec, Body<'b>) {
+) -> (Outcome, Codec, Body<'b>, CallOutcome) {
     // The reply is spoken as the request was. Raw bytes do not say which contract the caller has, so the answer to them
     // names its fields; and what the compact codec cannot say, the named one can.
     let codec = match request {
@@ -157,7 +168,7 @@ fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
             let raw = (&mut value as &mut dyn Any).downcast_mut::<Option<Bytes>>().filter(|_| codec != Codec::Json);
             match (raw.and_then(Option::take), &value) {
                 (Some(bytes), _) if bytes.len() > bytes_max => Err(too_long(bytes.len())),
-                (Some(bytes), _) => return (Outcome::Ok, Codec::Raw, Body::shared(bytes)),
+                (Some(bytes), _) => return (Outcome::Ok, Codec::Raw, Body::shared(bytes), CallOutcome::Ok),
                 (None, Some(value)) => put(Outcome::Ok, codec, value, buffer),
                 (None, None) => Err(Status::unmapped()),
             }
@@ -167,22 +178,25 @@ fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
             None => put(Outcome::App, codec, &error, buffer),
         },
         Err(Failure::Status(status)) => Err(status),
-        Err(Failure::Answered) => Err(Status::unmapped()),
+        Err(Failure::Answered(_)) => Err(Status::unmapped()),
     };
+    let ended = |outcome| if outcome == Outcome::Ok { CallOutcome::Ok } else { CallOutcome::Application };
     let status = match encoded {
         Ok((_, body_at)) if buffer.len() - body_at > bytes_max => too_long(buffer.len() - body_at),
         Ok((outcome, body_at)) if buffer.len() >= HAND_OVER_BYTES => {
-            return (outcome, codec, Body::shared(Bytes::from(std::mem::take(buffer)).split_off(body_at)));
+            let body = Body::shared(Bytes::from(std::mem::take(buffer)).split_off(body_at));
+            return (outcome, codec, body, ended(outcome));
         }
         Ok((outcome, body_at)) => {
             ResponseHead::close_frame(buffer, 0);
-            return (outcome, codec, Body::framed(buffer, body_at, &[], Bytes::new()));
+            return (outcome, codec, Body::framed(buffer, body_at, &[], Bytes::new()), ended(outcome));
         }
         Err(status) => status,
     };
+    let ended = CallOutcome::Status(status.code());
     buffer.clear();
     status.fitted(bytes_max).encode(buffer);
-    (Outcome::Status, Codec::Compact, Body::copied(buffer))
+    (Outcome::Status, Codec::Compact, Body::copied(buffer), ended)
 }
 
 fn put<T: Serialize>(

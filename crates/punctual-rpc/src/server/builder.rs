@@ -9,6 +9,7 @@ use crate::server::registry::Registry;
 use crate::server::service::Service;
 use crate::server::shared::Shared;
 use crate::server::stop::{Phase, ServerHandle, Serving, Stopped, stop};
+use crate::telemetry::Telemetry;
 use crate::transport::Listen;
 use punctual_proto::handshake::{Reply, Welcome};
 use std::fmt;
@@ -37,6 +38,12 @@ impl ServerBuilder {
     /// With these settings.
     pub fn config(mut self, config: ServerConfig) -> Self {
         self.config = config;
+        self
+    }
+
+    /// Seen by these.
+    pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.config.telemetry = telemetry;
         self
     }
 

@@ -2,6 +2,7 @@
 
 use crate::auth::{Authenticate, Authorize};
 use crate::server::error::ServerError;
+use crate::telemetry::Telemetry;
 use punctual_clock::{Clock, SystemClock};
 use punctual_proto::limits::{Limits, ServerLimits};
 use punctual_proto::session::BudgetPolicy;
@@ -44,6 +45,8 @@ pub struct ServerConfig {
     pub authenticator: Option<Arc<dyn Authenticate>>,
     /// Who may call what, asked before any argument is decoded. `None`: whoever is connected, everything.
     pub authorizer: Option<Arc<dyn Authorize>>,
+    /// Who looks on. Nobody.
+    pub telemetry: Telemetry,
     /// What budgets are measured with.
     pub clock: Arc<dyn Clock>,
 }
@@ -66,6 +69,7 @@ impl Default for ServerConfig {
             tls: None,
             authenticator: None,
             authorizer: None,
+            telemetry: Telemetry::new(),
             clock: Arc::new(SystemClock),
         }
     }

@@ -1,9 +1,10 @@
 //! One connection of a server: the lock around the session, and the handlers' host.
 
-use crate::driver::Role;
+use crate::driver::{Role, Traffic};
 use crate::server::inbound::{Inbound, Payload};
 use crate::server::place::{Place, REFUSAL_BYTES_MAX};
 use crate::server::shared::Shared;
+use crate::telemetry::Watch;
 use bytes::Bytes;
 use punctual_clock::Clock;
 use punctual_context::{CancelReason, Host, Identity, Metadata, MetadataError, Peer};
@@ -33,6 +34,7 @@ pub(crate) struct Connection {
     peer: Peer,
     shared: Arc<Shared>,
     turns: AtomicU64,
+    traffic: Traffic,
 }
 
 impl Connection {
@@ -45,6 +47,7 @@ impl Connection {
             peer,
             shared,
             turns: AtomicU64::new(0),
+            traffic: Traffic::default(),
         }
     }
 
@@ -68,6 +71,11 @@ impl Connection {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Bytes written and bytes read.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        self.traffic.bytes()
     }
 
     pub(crate) fn turns_taken(&self) -> u64 {
@@ -104,10 +112,6 @@ impl Connection {
             place.refuse(&Status::unimplemented(text));
             return;
         };
-        if streams != method.descriptor.call_streams() {
-            place.refuse(&wrong_streams(method.descriptor, streams));
-            return;
-        }
         let (metadata, body) = match whole {
             None if metadata.is_empty() => (Ok(Metadata::new()), Payload::In(block, body)),
             None => {
@@ -116,6 +120,11 @@ impl Connection {
             }
             Some(whole) => (Metadata::from_encoded(whole.0), Payload::Own(whole.1)),
         };
+        let place = place.watched(self.watch(method.descriptor, metadata.as_ref().ok()));
+        if streams != method.descriptor.call_streams() {
+            place.refuse(&wrong_streams(method.descriptor, streams));
+            return;
+        }
         let metadata = match metadata {
             Ok(metadata) => metadata,
             Err(error) => {
@@ -134,6 +143,12 @@ impl Connection {
         if catch_unwind(AssertUnwindSafe(|| method.service.dispatch(method.index, inbound))).is_err() {
             self.shared.panicked(method.descriptor.full_name);
         }
+    }
+
+    /// Who looks on at a call of this method, if anybody does.
+    fn watch(&self, method: &'static MethodDescriptor, metadata: Option<&Metadata>) -> Option<Box<Watch>> {
+        let config = &self.shared.config;
+        Watch::server(&config.telemetry, &config.clock, method, metadata, &self.peer.address)
     }
 
     /// Whether the peer is still who it was, and may call this.
@@ -248,6 +263,10 @@ impl Role for Connection {
 
     fn turns(&self) -> &AtomicU64 {
         &self.turns
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     fn prepare(&self, session: &mut ServerSession, items: &[Item]) {

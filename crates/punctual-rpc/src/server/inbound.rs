@@ -5,6 +5,7 @@ use crate::server::place::Place;
 use crate::server::returned::Returned;
 use crate::server::stream_place::StreamPlace;
 use crate::streaming::{Origin, Remote, Streaming};
+use crate::telemetry::CallOutcome;
 use bytes::Bytes;
 use punctual_clock::Instant;
 use punctual_context::{Context, Host, Metadata};
@@ -109,8 +110,8 @@ impl<'a> Inbound<'a> {
             };
             match handler(args).await {
                 Ok(stream) => {
-                    Returned::new(connection, key, stream, item_codec).await;
-                    Late::<(), E>(Err(Failure::Answered))
+                    let ended = Returned::new(connection, key, stream, item_codec).await;
+                    Late::<(), E>(Err(Failure::Answered(ended)))
                 }
                 Err(error) => Late(Err(Failure::App(error))),
             }
@@ -189,8 +190,11 @@ impl<'a> Inbound<'a> {
     /// Answers with a status instead of running a handler.
     pub fn reject(self, status: &Status) {
         if self.place.is_oneway() {
-            tracing::debug!(method = self.method.full_name, %status, "a one-way call was refused");
-            self.place.release();
+            // Its text may hold what the caller sent.
+            tracing::debug!(method = self.method.full_name, code = %status.code(), "a one-way call was refused");
+            let mut place = self.place;
+            place.tell(CallOutcome::Status(status.code()));
+            place.release();
         } else {
             self.place.refuse(status);
         }
@@ -228,8 +232,8 @@ impl<'a> Inbound<'a> {
 pub(crate) enum Failure<E> {
     App(E),
     Status(Status),
-    /// The call was answered with a stream, which came to its end.
-    Answered,
+    /// The call was answered with a stream, which came to this end.
+    Answered(CallOutcome),
 }
 
 /// What a handler that was given its arguments in its own task ended with.

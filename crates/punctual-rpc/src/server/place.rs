@@ -2,6 +2,7 @@
 
 use crate::scratch::with_scratch;
 use crate::server::connection::Connection;
+use crate::telemetry::{CallOutcome, Watch};
 use punctual_proto::codec::Codec;
 use punctual_proto::frame::{Outcome, ResponseHead};
 use punctual_proto::session::{Body, Finished, HandlerPoll, RunKey};
@@ -17,11 +18,34 @@ pub(crate) struct Place {
     connection: Arc<Connection>,
     key: RunKey,
     held: bool,
+    /// Where somebody looks on.
+    watch: Option<Box<Watch>>,
 }
 
 impl Place {
     pub(crate) fn new(connection: Arc<Connection>, key: RunKey) -> Self {
-        Place { connection, key, held: true }
+        Place { connection, key, held: true, watch: None }
+    }
+
+    /// The same call, seen by these.
+    pub(crate) fn watched(mut self, watch: Option<Box<Watch>>) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// Runs a part of the call, inside of its span where it has one.
+    pub(crate) fn around<R>(&mut self, part: impl FnOnce() -> R) -> R {
+        match &mut self.watch {
+            Some(watch) => watch.around(part),
+            None => part(),
+        }
+    }
+
+    /// Tells who looks on how the call ended. Told by nobody, it was abandoned.
+    pub(crate) fn tell(&mut self, outcome: CallOutcome) {
+        if let Some(watch) = self.watch.take() {
+            watch.end(outcome);
+        }
     }
 
     pub(crate) fn connection(&self) -> &Arc<Connection> {
@@ -86,6 +110,7 @@ impl Place {
     }
 
     fn try_refuse(&mut self, status: &Status) {
+        self.tell(CallOutcome::Status(status.code()));
         let max = usize::try_from(self.connection.limits().message_bytes_max).unwrap_or(usize::MAX);
         with_scratch(|buffer| {
             status.clone().fitted(max).encode(buffer);

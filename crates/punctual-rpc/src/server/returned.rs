@@ -2,6 +2,7 @@
 
 use crate::server::connection::Connection;
 use crate::streaming::{End, Sending, Sink, Streaming, TypedSource};
+use crate::telemetry::CallOutcome;
 use punctual_proto::codec::Codec;
 use punctual_proto::frame::ResponseHead;
 use punctual_proto::limits::Limits;
@@ -53,9 +54,9 @@ impl Returned {
 }
 
 impl Future for Returned {
-    type Output = ();
+    type Output = CallOutcome;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallOutcome> {
         let this = self.get_mut();
         if !this.is_open {
             match this.poll_open(cx) {
@@ -67,7 +68,7 @@ impl Future for Returned {
         match this.sending.poll(cx, &this.place) {
             // It was queued, or the call is over and the handler's task is about to find that out.
             Poll::Ready(()) if this.place.is_over() => Poll::Pending,
-            polled => polled,
+            polled => polled.map(|()| this.sending.ended()),
         }
     }
 }

@@ -182,5 +182,8 @@ fn add(stats: &mut ServerStats, connection: &Connection) {
     stats.cancelled += counters.cancelled;
     stats.expired += counters.expired;
     stats.running += running as u64;
+    let (sent, received) = connection.bytes();
+    stats.sent_bytes += sent;
+    stats.received_bytes += received;
     stats.turns += connection.turns_taken();
 }

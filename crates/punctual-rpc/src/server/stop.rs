@@ -113,6 +113,13 @@ impl ServerHandle {
     pub fn stats(&self) -> ServerStats {
         self.shared.stats()
     }
+
+    /// The same for whoever must not keep the server's state alive.
+    #[cfg(any(feature = "otel", feature = "prometheus"))]
+    pub(crate) fn weak_stats(&self) -> impl Fn() -> Option<ServerStats> + Send + Sync + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.upgrade().map(|shared| shared.stats())
+    }
 }
 
 impl fmt::Debug for ServerHandle {

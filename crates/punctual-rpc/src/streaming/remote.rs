@@ -2,12 +2,15 @@
 
 use crate::client::StreamCallKey;
 use crate::server::StreamPlace;
+use crate::streaming::read_status;
+use crate::telemetry::{CallOutcome, Watch};
 use punctual_context::Metadata;
 use punctual_proto::codec::CodecError;
+use punctual_proto::frame::Outcome;
 use punctual_proto::session::{Consumed, Effects, ItemsPoll, StreamEnd, StreamItem};
 use punctual_proto::status::Status;
 use std::collections::VecDeque;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 /// How a stream that was received ended.
 pub(crate) enum RemoteEnd {
@@ -15,6 +18,19 @@ pub(crate) enum RemoteEnd {
     End(StreamEnd),
     /// Its call was over before.
     Failed(Status),
+}
+
+impl RemoteEnd {
+    fn outcome(&self) -> CallOutcome {
+        match self {
+            RemoteEnd::Failed(status) => CallOutcome::Status(status.code()),
+            RemoteEnd::End(end) => match end.outcome {
+                Outcome::Ok => CallOutcome::Ok,
+                Outcome::App => CallOutcome::Application,
+                Outcome::Status => CallOutcome::Status(read_status(&end.body).code()),
+            },
+        }
+    }
 }
 
 /// Where a stream comes from.
@@ -34,18 +50,32 @@ pub(crate) struct Remote {
     batch_bytes: u64,
     /// What came with its opening.
     metadata: Metadata,
+    /// Where somebody looks on at the call that it is the end of.
+    watch: Option<Box<Watch>>,
 }
 
 impl Remote {
     pub(crate) fn new(origin: Origin, window_bytes: u32) -> Self {
         let batch_bytes = u64::from(window_bytes) / 2;
         let (buffer, consumed) = (VecDeque::new(), Consumed::default());
-        Remote { origin, buffer, consumed, batch_bytes, metadata: Metadata::new() }
+        Remote { origin, buffer, consumed, batch_bytes, metadata: Metadata::new(), watch: None }
     }
 
     pub(crate) fn of_call(call: StreamCallKey, metadata: Metadata) -> Self {
         let window = call.window_bytes();
         Remote { metadata, ..Self::new(Origin::Call(call), window) }
+    }
+
+    /// Whoever looks on is told of its end.
+    pub(crate) fn watched(&mut self, watch: Box<Watch>) {
+        self.watch = Some(watch);
+    }
+
+    /// It ended like this.
+    pub(crate) fn tell(&mut self, outcome: CallOutcome) {
+        if let Some(watch) = self.watch.take() {
+            watch.end(outcome);
+        }
     }
 
     /// What came with its opening, for who keeps it from here on.
@@ -62,6 +92,14 @@ impl Remote {
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamItem, RemoteEnd>> {
+        let next = ready!(self.poll_item(cx));
+        if let (Err(end), true) = (&next, self.watch.is_some()) {
+            self.tell(end.outcome());
+        }
+        Poll::Ready(next)
+    }
+
+    fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Result<StreamItem, RemoteEnd>> {
         loop {
             if let Some(item) = self.buffer.pop_front() {
                 self.consumed.add(&item);

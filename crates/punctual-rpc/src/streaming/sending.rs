@@ -1,7 +1,9 @@
 //! From a source to the connection: one stream on its way, item by item, as there is room.
 
 use crate::scratch::with_scratch;
+use crate::streaming::read_status;
 use crate::streaming::source::{END_BYTES_MAX, Produced, Source, failed};
+use crate::telemetry::CallOutcome;
 use bytes::Bytes;
 use punctual_proto::codec::Codec;
 use punctual_proto::frame::Outcome;
@@ -42,6 +44,8 @@ pub(crate) struct Sending {
     pending: Option<Pending>,
     /// The source gave something: it cannot be started again.
     taken: bool,
+    /// How it ended, once its source has.
+    ended: CallOutcome,
 }
 
 enum Pending {
@@ -58,7 +62,12 @@ enum Step {
 
 impl Sending {
     pub(crate) fn new(source: Box<dyn Source>, codec: Codec) -> Self {
-        Sending { source: Some(source), codec, pending: None, taken: false }
+        Sending { source: Some(source), codec, pending: None, taken: false, ended: CallOutcome::Abandoned }
+    }
+
+    /// How it ended: abandoned where its source has not come to its end.
+    pub(crate) fn ended(&self) -> CallOutcome {
+        self.ended
     }
 
     /// Whether its end was not queued.
@@ -105,6 +114,11 @@ impl Sending {
                 Produced::End(outcome, codec, trailers) => {
                     // What produced goes before the call that it belonged to.
                     self.source = None;
+                    self.ended = match outcome {
+                        Outcome::Ok => CallOutcome::Ok,
+                        Outcome::App => CallOutcome::Application,
+                        Outcome::Status => CallOutcome::Status(read_status(buffer).code()),
+                    };
                     let body = Bytes::copy_from_slice(buffer);
                     return Poll::Ready(self.retry(Pending::End { outcome, codec, trailers, body }, cx, sink));
                 }

@@ -4,6 +4,8 @@ mod ledger;
 mod tap;
 mod versions;
 
+pub(crate) use ledger::Ready;
+
 use punctual::rpc::Service;
 use punctual::{CallError, Channel, Code, Server, Status};
 use std::time::Duration;

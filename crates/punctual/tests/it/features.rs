@@ -7,7 +7,17 @@ use std::process::Command;
 fn calls_alone_compile_no_sql() {
     let calls = tree(&["--no-default-features"]);
     assert!(calls.contains("punctual-rpc"), "{calls}");
-    for unwanted in ["rusqlite", "libsqlite3-sys", "punctual-task", "punctual-engine", "jiff", "axum", "hyper"] {
+    for unwanted in [
+        "rusqlite",
+        "libsqlite3-sys",
+        "punctual-task",
+        "punctual-engine",
+        "jiff",
+        "axum",
+        "hyper",
+        "opentelemetry",
+        "prometheus",
+    ] {
         assert!(!calls.lines().any(|line| line.starts_with(unwanted)), "{unwanted} is in\n{calls}");
     }
     let engine = tree(&["--no-default-features", "--features", "engine"]);

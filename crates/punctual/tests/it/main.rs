@@ -12,3 +12,4 @@ mod features;
 mod kills;
 mod shop;
 mod streams;
+mod telemetry;

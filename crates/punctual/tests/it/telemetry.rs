@@ -1,0 +1,10 @@
+//! What can be seen of calls from outside, and what must not be.
+
+mod capture;
+mod desk;
+#[cfg(feature = "prometheus")]
+mod metrics;
+mod observed;
+mod secrets;
+mod spans;
+mod traces;
