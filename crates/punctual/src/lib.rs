@@ -76,6 +76,8 @@
 //! - `mysql`: the store on MariaDB and MySQL, for many hosts.
 //! - `tls`: `tls://` addresses.
 //! - `tower`: `tower` layers around calls.
+//! - `prometheus`: metrics of calls as the text that Prometheus scrapes ([`rpc::telemetry`]).
+//! - `otel`: traces and metrics of calls for OpenTelemetry ([`rpc::telemetry`]).
 //!
 //! Without default features this crate is the RPC runtime alone, and compiles no SQL.
 
