@@ -106,9 +106,11 @@ async fn run() -> anyhow::Result<Exported> {
     let to_front = Channel::builder(&front.local_addrs()[0]).telemetry(telemetry()).connect().await?;
     calls.server("front", &front);
 
-    // A span of the program's own is the root of the trace.
+    // A span of the program's own is the root of the trace. The parent of a call's span is the span in which the method is
+    // called, so the call is made inside of it.
     let client = FrontClient::new(to_front);
-    let greeting = client.greet("Ada".to_owned()).instrument(tracing::info_span!("request")).await?;
+    let request = async { client.greet("Ada".to_owned()).await };
+    let greeting = request.instrument(tracing::info_span!("request")).await?;
     println!("{greeting}");
 
     front.shutdown(Duration::from_secs(5)).await;

@@ -50,7 +50,7 @@ pub struct StreamCall<A, R> {
     method: &'static MethodDescriptor,
     options: CallOptions,
     /// Where somebody looks on, and what becomes of that with the result.
-    watch: Option<(Box<Watch>, fn(&mut R, Box<Watch>))>,
+    watch: Option<(Box<Watch>, Judge<R>)>,
     state: State<A, R>,
 }
 
@@ -80,8 +80,14 @@ pub type Duplex<A, T, S, E> = StreamCall<A, Result<Streaming<T, S>, CallError<E>
 /// Why it was not sent, or not before its deadline.
 pub type OneWayStream<A> = StreamCall<A, Result<(), Status>>;
 
+/// What makes the call.
+type Run<A, R> = fn(Parts<A>, CallOptions) -> BoxFuture<'static, R>;
+
+/// What tells who looks on how it ended, or leaves that to the stream that it gave.
+type Judge<R> = fn(&mut R, Box<Watch>);
+
 enum State<A, R> {
-    New(Box<Parts<A>>, fn(Parts<A>, CallOptions) -> BoxFuture<'static, R>),
+    New(Box<Parts<A>>, Run<A, R>),
     Running(BoxFuture<'static, R>),
     Done,
 }
@@ -103,8 +109,8 @@ impl<A, R> StreamCall<A, R> {
         method: &'static MethodDescriptor,
         args: A,
         sources: Vec<Box<dyn Source>>,
-        run: fn(Parts<A>, CallOptions) -> BoxFuture<'static, R>,
-        judge: fn(&mut R, Box<Watch>),
+        run: Run<A, R>,
+        judge: Judge<R>,
     ) -> Self {
         let mut options = CallOptions::new();
         let watch = Watch::client(channel, method, &mut options).map(|watch| (watch, judge));
@@ -212,7 +218,7 @@ impl Channel {
         E: DeserializeOwned + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
-        let run: fn(Parts<A>, CallOptions) -> BoxFuture<'static, Result<T, CallError<E>>> = |parts, options| {
+        let run: Run<A, Result<T, CallError<E>>> = |parts, options| {
             Box::pin(async move {
                 let (id, name) = (parts.callee.id, parts.callee.method.full_name);
                 let result = if parts.channel.has_policies() {
@@ -241,21 +247,20 @@ impl Channel {
         E: DeserializeOwned + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
-        let run: fn(Parts<A>, CallOptions) -> BoxFuture<'static, Result<Streaming<T, S>, CallError<E>>> =
-            |parts, options| {
-                Box::pin(async move {
-                    let (id, name) = (parts.callee.id, parts.callee.method.full_name);
-                    let result = if parts.channel.has_policies() {
-                        intercepted(parts, options, |parts, options| {
-                            Box::pin(async move { returned(parts, options, read_failure).await.map(Streaming::remote) })
-                        })
-                        .await
-                    } else {
-                        returned(parts, options, read_failure).await.map(Streaming::remote)
-                    };
-                    result.map_err(|error| name_method(error, id, name))
-                })
-            };
+        let run: Run<A, Result<Streaming<T, S>, CallError<E>>> = |parts, options| {
+            Box::pin(async move {
+                let (id, name) = (parts.callee.id, parts.callee.method.full_name);
+                let result = if parts.channel.has_policies() {
+                    intercepted(parts, options, |parts, options| {
+                        Box::pin(async move { returned(parts, options, read_failure).await.map(Streaming::remote) })
+                    })
+                    .await
+                } else {
+                    returned(parts, options, read_failure).await.map(Streaming::remote)
+                };
+                result.map_err(|error| name_method(error, id, name))
+            })
+        };
         // The call is over when its stream is.
         StreamCall::new(self, service, method, args, streams.0, run, |result, watch| match result {
             Ok(stream) => stream.watched(watch),
@@ -275,7 +280,7 @@ impl Channel {
         A: Args + Serialize + Send + 'static,
     {
         let method = crate::client::channel::method_of(service, method);
-        let run: fn(Parts<A>, CallOptions) -> BoxFuture<'static, Result<(), Status>> = |parts, options| {
+        let run: Run<A, Result<(), Status>> = |parts, options| {
             Box::pin(async move {
                 if !parts.channel.has_policies() {
                     return oneway(parts, options).await;

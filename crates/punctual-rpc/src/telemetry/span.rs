@@ -94,9 +94,13 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// From `tcp://127.0.0.1:7400`, `tls://[::1]:7400`, `unix:/path` or `inproc:name`.
+    /// From `tcp://127.0.0.1:7400`, `tls://[::1]:7400`, `unix:/path`, `inproc:name`, or several with commas.
     fn of(address: &'a str) -> Self {
         let networked = address.strip_prefix("tcp://").or_else(|| address.strip_prefix("tls://"));
+        if address.contains(',') {
+            // Several endpoints are one group of servers to the conventions.
+            return Place { host: address, port: None, transport: "tcp" };
+        }
         if let Some(rest) = networked {
             let (host, port) = match rest.rsplit_once(':') {
                 Some((host, port)) => (host, port.parse().ok()),
@@ -124,6 +128,7 @@ mod tests {
             ("tcp://127.0.0.1:7400", "127.0.0.1", Some(7400), "tcp"),
             ("tls://[::1]:7400", "::1", Some(7400), "tcp"),
             ("tls://example.org:443", "example.org", Some(443), "tcp"),
+            ("tcp://a:1,tcp://b:2", "tcp://a:1,tcp://b:2", None, "tcp"),
             ("unix:/run/a.sock", "/run/a.sock", None, "unix"),
             ("unix:", "", None, "unix"),
             ("inproc:shop", "shop", None, "pipe"),

@@ -95,7 +95,7 @@ impl Watch {
     }
 
     /// The call ended.
-    pub(crate) fn end(mut self: Box<Self>, outcome: CallOutcome) {
+    pub(crate) fn end(mut self, outcome: CallOutcome) {
         self.finish(outcome);
     }
 
