@@ -21,6 +21,9 @@ use std::time::Duration;
 pub const BREAKER_WINDOW_MAX: u32 = 1_024;
 
 /// When an endpoint whose calls fail is left alone for a while.
+///
+/// Calls go past an endpoint whose breaker is open. Where all are, a call fails at once with Unavailable and the time of the
+/// next probe, unless it waits ([`CallOptions::wait_for_ready`](crate::CallOptions::wait_for_ready)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakerPolicy {

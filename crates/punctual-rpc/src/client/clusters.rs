@@ -15,6 +15,20 @@ pub const CLUSTERS_MAX: usize = 256;
 ///
 /// Each cluster is a [`Channel`] of its own: a call goes to the cluster whose channel it is made on. What happens to one
 /// cluster never waits for another.
+///
+/// ```no_run
+/// use punctual_rpc::{ChannelConfig, Clusters, Status};
+///
+/// # async fn run() -> Result<(), Status> {
+/// let clusters = Clusters::new(ChannelConfig::default())?;
+/// let east = clusters.add("east", "tcp://10.0.0.1:7400,tcp://10.0.0.2:7400".parse()?).await?;
+/// // Calls on `east` go on all the while, and go to the new endpoints from here on.
+/// clusters.replace("east", "tcp://10.0.1.1:7400".parse()?).await?;
+/// let drained = clusters.remove("east").await?;
+/// assert_eq!(drained.cut, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Clusters {
     shared: Arc<Mutex<Shared>>,

@@ -24,6 +24,19 @@ const SCHEMES: [&str; 6] = ["tcp://", "tls://", "unix:", "inproc:", "dns+tcp://"
 ///
 /// As a text: one address (see [`Address`]), several with commas between them, or `dns+tcp://host:port` (or `dns+tls://`) for
 /// each address that a name has, looked up again while links are healthy.
+///
+/// ```
+/// use punctual_rpc::{Balance, Channel, ChannelConfig, Endpoints, Status};
+///
+/// # fn channels() -> Result<(), Status> {
+/// let mut config = ChannelConfig::default();
+/// config.balance = Balance::RoundRobin;
+/// let two = Channel::builder("tcp://10.0.0.1:7400,tcp://10.0.0.2:7400").config(config).lazy()?;
+/// let named = Channel::over(Endpoints::dns("tcp://billing.local:7400")?).lazy()?;
+/// # Ok(())
+/// # }
+/// # channels().unwrap();
+/// ```
 #[derive(Debug, Clone)]
 pub struct Endpoints(pub(crate) Source);
 

@@ -28,6 +28,27 @@ pub const INTERCEPTORS_MAX: usize = 32;
 /// It sees every call that is made through a generated client or by its descriptor, of every shape; calls by name
 /// ([`Channel::call_json`](crate::Channel::call_json)), descriptions and health it does not. What it awaits counts against
 /// the call's deadline, which it cannot pass: the call ends there whatever it does. Dropping the call drops it.
+///
+/// ```
+/// use punctual_rpc::client::{ClientInterceptor, Failure, Incoming, Next, Outgoing};
+/// use punctual_rpc::transport::BoxFuture;
+///
+/// /// Sends a tenant along with each call.
+/// #[derive(Debug)]
+/// struct Tenant(&'static str);
+///
+/// impl ClientInterceptor for Tenant {
+///     fn intercept(&self, mut call: Outgoing, next: Next) -> BoxFuture<'_, Result<Incoming, Failure>> {
+///         Box::pin(async move {
+///             call.add_metadata("tenant", self.0)?;
+///             next.run(call).await
+///         })
+///     }
+/// }
+///
+/// let channel = punctual_rpc::Channel::builder("tcp://127.0.0.1:7400").interceptor(Tenant("a")).lazy();
+/// assert!(channel.is_ok());
+/// ```
 pub trait ClientInterceptor: fmt::Debug + Send + Sync + 'static {
     /// Makes the call with `next`, once or, where nothing is to be sent, not at all. It may change the request and the
     /// metadata before, and the result after.

@@ -23,6 +23,20 @@ pub const ATTEMPTS_MAX: u32 = 10;
 /// Those are the failures that [`Status::is_retryable`] names: the service is away, the connection was lost, or a limit was
 /// hit that says when it will be free. An application's error never counts. All attempts share the call's one deadline, and
 /// each but the first takes a token of the channel's [`RetryBudget`].
+///
+/// ```no_run
+/// use punctual_rpc::{Channel, MethodPolicy, RetryPolicy, Status};
+///
+/// # async fn connect() -> Result<Channel, Status> {
+/// let channel = Channel::builder("tcp://127.0.0.1:7400").retry(RetryPolicy::default()).connect().await?;
+/// // More for one method, and none for the others of its service.
+/// channel.reconfigure(|config| {
+///     config.methods.insert("Billing".to_owned(), MethodPolicy::default());
+///     config.methods.insert("Billing/quote".to_owned(), MethodPolicy::default().retry(RetryPolicy::attempts(5)));
+/// })?;
+/// # Ok(channel)
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
