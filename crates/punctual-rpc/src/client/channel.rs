@@ -199,7 +199,7 @@ impl Channel {
     }
 
     /// Changes settings while calls go on, all at once; gives the number of their generation, from 2. Calls that have begun
-    /// keep those that they began with. `connect_timeout`, `write_latency_max`, `limits`, `tls` and `credentials` hold for
+    /// keep those that they began with. `connect_timeout`, `limits`, `tls` and `credentials` hold for
     /// connections that are opened from here on ([`Channel::replace`] opens them anew); everything else for the next call.
     ///
     /// # Errors
@@ -207,6 +207,10 @@ impl Channel {
     pub fn reconfigure(&self, change: impl FnOnce(&mut ChannelConfig)) -> Result<u64, Status> {
         let generation = self.inner.settings.change(change)?;
         self.inner.cluster.load().resize();
+        let latency = self.settings().write_latency_max;
+        for connection in self.inner.roster.of_cluster(None) {
+            connection.set_write_latency(latency);
+        }
         Ok(generation)
     }
 

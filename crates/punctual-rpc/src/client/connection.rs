@@ -36,7 +36,8 @@ pub(crate) struct Connection {
     limits: Limits,
     windows: Windows,
     clock: Arc<dyn Clock>,
-    write_latency: Duration,
+    /// In nanoseconds, since it can be changed live.
+    write_latency: AtomicU64,
     turns: AtomicU64,
     traffic: Traffic,
     violated: AtomicBool,
@@ -59,7 +60,7 @@ impl Connection {
             limits: agreement.limits,
             windows: agreement.own,
             clock: driver_clock,
-            write_latency,
+            write_latency: AtomicU64::new(nanos(write_latency)),
             turns: AtomicU64::new(0),
             traffic: Traffic::default(),
             violated: AtomicBool::new(false),
@@ -103,6 +104,11 @@ impl Connection {
         let mut effects = Effects::default();
         self.session().drain(&mut effects);
         effects.run();
+    }
+
+    /// Holds output back this long from here on.
+    pub(crate) fn set_write_latency(&self, latency: Duration) {
+        self.write_latency.store(nanos(latency), Ordering::Relaxed);
     }
 
     /// The endpoint that it belongs to, if that is still there.
@@ -160,6 +166,11 @@ impl Connection {
     }
 }
 
+/// Five centuries are as good as more.
+fn nanos(latency: Duration) -> u64 {
+    u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Role for Connection {
     type Session = ClientSession;
     type Work = ();
@@ -178,7 +189,7 @@ impl Role for Connection {
     }
 
     fn write_latency(&self) -> Duration {
-        self.write_latency
+        Duration::from_nanos(self.write_latency.load(Ordering::Relaxed))
     }
 
     fn turns(&self) -> &AtomicU64 {

@@ -73,8 +73,8 @@ impl Endpoints {
     /// Where the address is none of the two.
     pub fn dns(address: &str) -> Result<Self, Status> {
         match Address::parse(address) {
-            Ok(Address::Tcp { host, port }) => Ok(Self::resolver(Dns { host, port, is_tls: false })),
-            Ok(Address::Tls { host, port }) => Ok(Self::resolver(Dns { host, port, is_tls: true })),
+            Ok(Address::Tcp { host, port }) => Ok(Self::resolver(Dns::system(host, port, false))),
+            Ok(Address::Tls { host, port }) => Ok(Self::resolver(Dns::system(host, port, true))),
             Ok(other) => {
                 Err(Status::invalid_argument(format!("{other} has no name to look up; write tcp://HOST:PORT")))
             }

@@ -4,7 +4,7 @@ use crate::support::Site;
 use crate::support::clock::{Stopwatch, channel_under, tokio_clock};
 use crate::support::probe::{Probe, ProbeClient};
 use crate::support::site::Kind;
-use crate::support::wire::{poll_once, settle};
+use crate::support::wire::{connected, poll_once, settle};
 use punctual_rpc::{
     CLUSTERS_MAX, Channel, ChannelConfig, Clusters, Code, Drained, Endpoints, RetryPolicy, Server, ServerHandle, Status,
 };
@@ -236,6 +236,22 @@ async fn settings_change_live() {
     assert!(clock.unwrap_err().message().contains("clocks"));
     let budget = client.budget().await.unwrap();
     assert!((6_900_000..=7_000_000).contains(&budget), "{budget}");
+}
+
+/// The time that output is held back changes for connections that are open, too.
+#[tokio::test(start_paused = true)]
+async fn the_write_latency_changes_on_open_connections() {
+    let (client, mut wire) = connected(channel_under(tokio_clock()), 1 << 16).await;
+    for (latency, waits) in [(300, 300), (0, 0)] {
+        let latency = Duration::from_millis(latency);
+        client.channel.reconfigure(|config| config.write_latency_max = latency).unwrap();
+        let watch = Stopwatch::start();
+        let call = tokio::spawn(client.add(1, 2).into_future());
+        let frame = wire.call_frame().await;
+        assert!(watch.elapsed().as_millis().abs_diff(waits) < 50, "{latency:?}: {:?}", watch.elapsed());
+        wire.answer(&frame, &3).await;
+        assert_eq!(call.await.unwrap(), Ok(3));
+    }
 }
 
 /// Changes that race each other are all there at the end.
