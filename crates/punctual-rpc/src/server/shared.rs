@@ -126,7 +126,7 @@ impl Shared {
     pub(crate) fn unregister(&self, id: u64) {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = connections.open.remove(&id) {
-            add(&mut connections.past, &connection);
+            add_counters(&mut connections.past, &connection);
             connections.lingering.retain(|other| other.strong_count() > 0);
             if connection.session().running() > 0 {
                 connections.lingering.push(Arc::downgrade(&connection));
@@ -159,7 +159,10 @@ impl Shared {
         let mut stats = self.connections.lock().unwrap_or_else(PoisonError::into_inner).past;
         stats.running = self.lingering() as u64;
         for connection in &open {
-            add(&mut stats, connection);
+            add_counters(&mut stats, connection);
+            let session = connection.session();
+            stats.running += session.running() as u64;
+            stats.add_flow(&session.flow());
         }
         stats.open_connections = open.len() as u64;
         stats.panics = self.panics.load(Ordering::Relaxed);
@@ -170,18 +173,14 @@ impl Shared {
     }
 }
 
-fn add(stats: &mut ServerStats, connection: &Connection) {
-    let (counters, running, flow) = {
-        let session = connection.session();
-        (session.counters(), session.running(), session.flow())
-    };
-    stats.add_flow(&flow);
+/// What is counted for good; what is there now goes with the connection.
+fn add_counters(stats: &mut ServerStats, connection: &Connection) {
+    let counters = connection.session().counters();
     stats.accepted += counters.accepted;
     stats.refused += counters.refused;
     stats.late_results += counters.late_results;
     stats.cancelled += counters.cancelled;
     stats.expired += counters.expired;
-    stats.running += running as u64;
     let (sent, received) = connection.bytes();
     stats.sent_bytes += sent;
     stats.received_bytes += received;

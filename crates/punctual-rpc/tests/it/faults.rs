@@ -8,7 +8,7 @@ use crate::support::probe::ProbeClient;
 use crate::support::site::Kind;
 use crate::support::streams::FlowsClient;
 use bytes::Bytes;
-use punctual_rpc::{CallError, ChannelBuilder, ChannelConfig, Code, ServerConfig, Status, Streaming};
+use punctual_rpc::{CallError, ChannelBuilder, ChannelConfig, Code, Limits, ServerConfig, Status, Streaming};
 use punctual_testkit::{Faults, Way};
 use std::time::Duration;
 
@@ -226,4 +226,89 @@ async fn a_cut_at_any_byte_is_an_error_and_never_a_clean_end() {
     let stats = site.server.stats();
     assert_eq!((stats.streams, stats.unconsumed_bytes, stats.uncredited_bytes), (0, 0, 0));
     assert_eq!((stats.violations, stats.panics), (0, 0));
+}
+
+/// However a deadline falls into streams of either direction while their link stands still, drips or is cut, what they had under
+/// way is given back to the connection, and nothing of a connection that is closed is counted any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deadlines_of_streams_restore_all_credit() {
+    let mut limits = Limits::default();
+    (limits.message_bytes_max, limits.connection_window_bytes) = (64 << 10, 128 << 10);
+    let mut server = ServerConfig::default();
+    (server.limits.message_bytes_max, server.limits.connection_window_bytes) = (64 << 10, 128 << 10);
+    let (site, _) = Site::streaming(Kind::Unix, server).await;
+    let mut config = ChannelConfig::default();
+    config.limits = limits;
+    (config.backoff_first, config.backoff_max) = (Duration::from_millis(1), Duration::from_millis(2));
+    let faults = Faults::default();
+    let dial = FaultyDial::new(&site.address, faults.clone());
+    let client = FlowsClient { channel: ChannelBuilder::dial(dial).config(config).lazy().unwrap() };
+    let weather = tokio::spawn(async move {
+        // The link stands still now and then, or is cut, so that deadlines fall where nothing moves.
+        for turn in 0_u64.. {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            match turn % 5 {
+                0 => faults.pause(Way::Out),
+                1 => faults.pause(Way::In),
+                2 => faults.chop(700, turn),
+                3 if turn % 3 == 0 => faults.cut_after(Way::In, turn * 17 % 5_000),
+                3 => faults.delay(Duration::from_micros(300)),
+                _ => {}
+            }
+            tokio::time::sleep(Duration::from_millis(turn % 17)).await;
+            faults.heal();
+        }
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    for worker in 0..8_u64 {
+        let client = client.clone();
+        tasks.spawn(async move {
+            for at in 0..1_000_u64 {
+                let timeout = Duration::from_micros((at * 37 + worker * 11) % 4_000);
+                match at % 3 {
+                    0 => {
+                        if let Ok(mut blobs) = client.blobs(20, 5_000).timeout(timeout).wait_for_ready().await {
+                            while let Some(Ok(blob)) = blobs.next().await {
+                                assert_eq!(blob.len(), 5_000);
+                            }
+                        }
+                    }
+                    1 => {
+                        let parts = (0..20).map(|_| Bytes::from(vec![1; 5_000]));
+                        let _ = client.upload(Streaming::from_items(parts)).timeout(timeout).wait_for_ready().await;
+                    }
+                    _ => {
+                        let lines = (0..20).map(|_| "x".repeat(5_000));
+                        if let Ok(lines) =
+                            client.chat(Streaming::from_items(lines)).timeout(timeout).wait_for_ready().await
+                        {
+                            let _ = lines.collect().await;
+                        }
+                    }
+                }
+            }
+        });
+    }
+    while let Some(result) = tasks.join_next().await {
+        result.unwrap();
+    }
+    weather.abort();
+    loop {
+        let stats = site.server.stats();
+        if (stats.running, stats.streams) == (0, 0) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    // Whatever was lost of the windows is missing now: streams of several windows pass, and what is not given back is less than
+    // what is gathered before it is.
+    let mut blobs = client.blobs(200, 5_000).wait_for_ready().await.unwrap();
+    while let Some(blob) = blobs.next().await {
+        assert_eq!(blob.unwrap().len(), 5_000);
+    }
+    let parts = (0..200).map(|_| Bytes::from(vec![1; 5_000]));
+    assert_eq!(client.upload(Streaming::from_items(parts)).await, Ok(1_000_000));
+    let (ours, theirs) = (client.channel.stats(), site.server.stats());
+    assert_eq!((ours.unconsumed_bytes, theirs.unconsumed_bytes), (0, 0));
+    assert!(ours.uncredited_bytes < 64 << 10 && theirs.uncredited_bytes < 64 << 10, "{ours:?} {theirs:?}");
 }
