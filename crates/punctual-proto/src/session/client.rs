@@ -148,6 +148,12 @@ impl ClientSession {
         self.is_open() && !self.line.is_busy() && self.running < self.running_max()
     }
 
+    /// Whether a call with so many streams would be let in as far as the bound of open streams goes.
+    #[must_use]
+    pub fn has_streams_left(&self, streams: usize) -> bool {
+        self.is_open() && self.flow.check(streams).is_ok()
+    }
+
     /// Looks for the reply of a call. A short reply's bytes are exchanged with `buffer`'s room. Where the parked waker is
     /// not `waker`, it is exchanged with `fresh`, or asked for.
     pub fn poll_reply(

@@ -72,7 +72,7 @@ pub struct ChannelConfig {
     /// The longest wait between tries. 5 s.
     pub backoff_max: Duration,
     /// The most connections to one endpoint. 1; 1 to 64. There is one while the server keeps up: another is opened when
-    /// calls wait because it runs as many of a connection's calls as it announced.
+    /// calls wait because it runs as many of a connection's calls as it announced, or streams find no room.
     pub pool_max: u32,
     /// How long nothing may go through a connection beyond the first before it is closed. 30 s; 100 ms to a day.
     pub pool_idle: Duration,

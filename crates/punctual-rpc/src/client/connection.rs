@@ -131,6 +131,11 @@ impl Connection {
         self.session().has_place()
     }
 
+    /// Whether it takes a call with so many streams.
+    pub(crate) fn has_streams_left(&self, streams: usize) -> bool {
+        self.session().has_streams_left(streams)
+    }
+
     /// Closes at once. Gives the number of calls that this ends.
     pub(crate) fn cut(&self) -> usize {
         let mut effects = Effects::default();

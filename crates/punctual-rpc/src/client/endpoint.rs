@@ -116,23 +116,41 @@ impl Endpoint {
         ready.min_by_key(|connection| connection.pending())
     }
 
-    /// A connection whose server takes another call at once, for one that waits in line on `not`.
-    fn pick_with_room(&self, not: &Arc<Connection>) -> Option<Arc<Connection>> {
+    /// A connection other than `not` that fits.
+    fn pick_fitting(&self, not: &Arc<Connection>, fits: impl Fn(&Connection) -> bool) -> Option<Arc<Connection>> {
         let pool = self.pool.load();
         let ready = pool.iter().filter_map(|connector| connector.current());
-        ready.filter(|connection| !Arc::ptr_eq(connection, not)).find(|connection| connection.has_room())
+        ready.filter(|connection| !Arc::ptr_eq(connection, not)).find(|connection| fits(connection))
     }
 
-    /// Waits for such a connection. Where the pool has but one, that is for ever.
+    /// Waits for a connection whose server takes another call at once, for one that waits in line on `not`. Where the pool
+    /// has but one, that is for ever.
     pub(crate) async fn roomier(&self, not: &Arc<Connection>) -> Arc<Connection> {
         let mut bell = self.wiring.bell();
         loop {
             bell.borrow_and_update();
-            if let Some(connection) = self.pick_with_room(not) {
+            if let Some(connection) = self.pick_fitting(not, Connection::has_room) {
                 return connection;
             }
             if bell.changed().await.is_err() {
                 std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Grows for a call with so many streams, which `not` has no room for, and waits for a connection that has. `None` where
+    /// none has and the pool grows no more.
+    pub(crate) async fn with_streams_left(&self, not: &Arc<Connection>, streams: usize) -> Option<Arc<Connection>> {
+        let mut bell = self.wiring.bell();
+        loop {
+            bell.borrow_and_update();
+            if let Some(connection) = self.pick_fitting(not, |open| open.has_streams_left(streams)) {
+                return Some(connection);
+            }
+            self.grow();
+            let is_growing = |connector: &Arc<Connector>| matches!(connector.state(), State::Idle | State::Connecting);
+            if !self.pool.load().iter().any(is_growing) || bell.changed().await.is_err() {
+                return None;
             }
         }
     }

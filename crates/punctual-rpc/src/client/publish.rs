@@ -5,6 +5,7 @@ use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::line::Place;
 use crate::client::options::CallOptions;
+use crate::client::timer::sleep_until;
 use crate::client::trial::Trial;
 use crate::scratch::with_scratch;
 use bytes::Bytes;
@@ -257,6 +258,24 @@ async fn wait_in_line(
     }
 }
 
+/// Another connection of the pool for a call whose streams one more connection has no room for; none where the pool grows
+/// no more.
+async fn with_streams_left(
+    channel: &Channel,
+    callee: &Callee,
+    connection: &Arc<Connection>,
+    deadline: Instant,
+) -> Result<Option<Arc<Connection>>, Status> {
+    let Some(home) = connection.home() else { return Ok(None) };
+    tokio::select! {
+        biased;
+        other = home.with_streams_left(connection, callee.streams.count()) => Ok(other),
+        () = sleep_until(channel.clock(), deadline) => Err(Status::deadline_exceeded(
+            "the deadline passed while the call waited for a connection with room for its streams; nothing was sent",
+        )),
+    }
+}
+
 /// What is not plain: waiting for a connection, for a place on the server, or for the ring of big messages.
 pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
     call: &Resendable<A>,
@@ -295,6 +314,12 @@ pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
                         place = None;
                         connection = roomier;
                     }
+                }
+                Some(Refusal::Full { limit: "streams_max", max }) => {
+                    let other = with_streams_left(channel, callee, &connection, deadline).await?;
+                    let full = Refusal::Full { limit: "streams_max", max };
+                    connection = other.ok_or_else(|| refusal_status(full))?;
+                    place = None;
                 }
                 Some(Refusal::Full { limit: "send_queue_bytes_max", .. })
                     if callee.waits_for_room() && deadline != Instant::FAR =>

@@ -4,6 +4,7 @@ use crate::support::Site;
 use crate::support::clock::{Stopwatch, channel_under, tokio_clock};
 use crate::support::probe::{ProbeClient, Wait};
 use crate::support::site::Kind;
+use crate::support::streams::FlowsClient;
 use crate::support::wire::settle;
 use punctual_rpc::{ChannelConfig, POOL_MAX, ServerConfig, Status, Unary};
 use std::time::Duration;
@@ -119,6 +120,27 @@ async fn the_bound_can_be_changed_live() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(open(&client).await, 1);
     assert_eq!(client.add(1, 2).await, Ok(3));
+}
+
+/// Streams that find no room on a connection make the pool grow, too; where it grows no more, the call is told the limit.
+#[tokio::test(start_paused = true)]
+async fn a_pool_grows_for_streams() {
+    let mut server = ServerConfig::default();
+    server.limits.streams_max = 2;
+    let (site, _) = Site::streaming(Kind::Inproc, server).await;
+    let client = site.client_with(pooled(3)).await;
+    let flows = FlowsClient { channel: client.channel.clone() };
+    let mut streams = Vec::new();
+    for at in 0..6 {
+        streams.push(flows.blobs(1 << 40, 1_024).await.unwrap());
+        assert_eq!(open(&client).await, 1 + at / 2, "two streams a connection");
+    }
+    let error = flows.blobs(1, 1).await.unwrap_err();
+    assert_eq!(error.status().unwrap().limit(), Some(("streams_max", 2)));
+    drop(streams.remove(0));
+    // Its room is free at once.
+    assert_eq!(flows.blobs(1, 1).await.unwrap().collect().await.unwrap().len(), 1);
+    assert_eq!(client.channel.stats().connections, 3);
 }
 
 /// Settings outside their ranges are refused by name.
