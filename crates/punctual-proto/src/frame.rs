@@ -48,7 +48,7 @@ pub const PAYLOAD_BYTES_MAX: u32 = 65_536;
 
 /// The longest header plus fixed fields of a frame of a call: header, method, budget, total, streams and metadata
 /// length.
-pub const HEAD_BYTES_MAX: usize = HEADER_BYTES + 8 + 8 + 4 + 2 + 4;
+pub const HEAD_BYTES_MAX: usize = HEADER_BYTES + 8 + 8 + 4 + 4 + 2 + 4;
 
 /// The bytes in front of a frame's variable parts, built on the stack so that a frame is appended to the open batch in
 /// at most three copies and without an allocation.

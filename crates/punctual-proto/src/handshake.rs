@@ -4,6 +4,7 @@
 //! [`HELLO_BYTES_MAX`] and [`REPLY_BYTES_MAX`] before anything is made of it.
 
 mod capabilities;
+mod compression;
 mod error;
 mod hello;
 mod item;
@@ -14,6 +15,7 @@ mod reply;
 mod tests;
 
 pub use capabilities::Capabilities;
+pub use compression::{PROFILES_MAX, Profile};
 pub use error::HandshakeError;
 pub use hello::Hello;
 pub use negotiate::{Agreement, Windows, accept, confirm};

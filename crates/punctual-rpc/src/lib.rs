@@ -6,6 +6,7 @@
 pub mod address;
 pub mod auth;
 pub mod client;
+pub mod compression;
 mod driver;
 mod scratch;
 pub mod server;

@@ -38,6 +38,35 @@ pub(super) fn read_total(cursor: &mut Cursor<'_>, kind: Kind, more: bool, max: u
     Ok(Some(total))
 }
 
+/// The length of a body before it was compressed. It is checked against the limit at once, and is what is inflated at most.
+#[inline]
+pub(super) fn read_plain(
+    cursor: &mut Cursor<'_>,
+    kind: Kind,
+    present: bool,
+    rules: &FrameRules,
+) -> Result<Option<u32>, Violation> {
+    if !present {
+        return Ok(None);
+    }
+    let field = "uncompressed length";
+    match cursor.u32(field)? {
+        0 => Err(Violation::FieldValue {
+            kind,
+            field,
+            value: 0,
+            expected: "at least 1; an empty body is never compressed",
+        }),
+        plain if plain > rules.message_bytes_max => Err(Violation::FieldTooLong {
+            kind,
+            field,
+            value: u64::from(plain),
+            max: u64::from(rules.message_bytes_max),
+        }),
+        plain => Ok(Some(plain)),
+    }
+}
+
 #[inline]
 pub(super) fn read_metadata<'a>(
     cursor: &mut Cursor<'a>,

@@ -122,11 +122,13 @@ impl FrameHeader {
     }
 
     fn check_flags(&self, rules: &FrameRules) -> Result<(), Violation> {
+        let compressed = if rules.compression { request::FLAG_COMPRESSED } else { 0 };
         let known = match (self.kind, rules.from) {
-            (Kind::Request, _) if rules.streams => request::FLAGS | request::FLAG_STREAMS,
-            (Kind::Request, _) => request::FLAGS,
-            (Kind::Response, _) if rules.streams => response::FLAGS | response::FLAG_STREAM,
-            (Kind::Response, _) => response::FLAGS,
+            (Kind::Request, _) if rules.streams => request::FLAGS | request::FLAG_STREAMS | compressed,
+            (Kind::Request, _) => request::FLAGS | compressed,
+            (Kind::Response, _) if rules.streams => response::FLAGS | response::FLAG_STREAM | compressed,
+            (Kind::Response, _) => response::FLAGS | compressed,
+            (Kind::Data, _) if rules.compression => stream::DATA_FLAGS | stream::FLAG_COMPRESSED,
             (Kind::Data, _) => stream::DATA_FLAGS,
             (Kind::End, _) => stream::END_FLAGS,
             (Kind::Fragment, _) => fragment::FRAGMENT_FLAG_MORE,

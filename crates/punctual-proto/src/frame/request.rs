@@ -13,6 +13,8 @@ const FLAG_MORE: u8 = super::FRAGMENT_FLAG_MORE;
 pub(super) const FLAG_ONEWAY: u8 = 1 << 5;
 /// Where the streams capability was agreed.
 pub(super) const FLAG_STREAMS: u8 = 1 << 6;
+/// Where the compression capability was agreed.
+pub(super) const FLAG_COMPRESSED: u8 = 1 << 7;
 pub(super) const FLAGS: u8 = FLAG_BUDGET | FLAG_METADATA | 0b11 << CODEC_SHIFT | FLAG_MORE | FLAG_ONEWAY;
 
 /// The flags of a request that is whole in its frame and awaits a reply; each goes with each.
@@ -22,12 +24,14 @@ pub(super) const PLAIN_FLAGS: u8 = FLAG_BUDGET | FLAG_METADATA | 0b11 << CODEC_S
 pub(super) const fn fixed_bytes(flags: u8) -> u32 {
     let budget = if flags & FLAG_BUDGET != 0 { 8 } else { 0 };
     let total = if flags & FLAG_MORE != 0 { 4 } else { 0 };
+    let plain = if flags & FLAG_COMPRESSED != 0 { 4 } else { 0 };
     let metadata = if flags & FLAG_METADATA != 0 { 4 } else { 0 };
     let streams = if flags & FLAG_STREAMS != 0 { 2 } else { 0 };
-    8 + budget + total + streams + metadata
+    8 + budget + total + plain + streams + metadata
 }
 
-/// The head of a call: `method u64 · [budget u64] · [total u32] · [streams u16] · [metadata length u32 · metadata] · body`.
+/// The head of a call: `method u64 · [budget u64] · [total u32] · [plain u32] · [streams u16] ·
+/// [metadata length u32 · metadata] · body`.
 ///
 /// The head and all its metadata lie in the one frame; only the body is cut into fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub struct RequestHead<'a> {
     pub streams: CallStreams,
     /// Where fragments follow, the bytes of the whole body.
     pub total: Option<u32>,
+    /// Where the body is compressed, the bytes that it had before.
+    pub plain: Option<u32>,
     /// The body, or its first piece.
     pub body: &'a [u8],
 }
@@ -71,7 +77,8 @@ impl<'a> RequestHead<'a> {
         let more = if self.total.is_some() { FLAG_MORE } else { 0 };
         let oneway = if self.oneway { FLAG_ONEWAY } else { 0 };
         let streams = if self.streams == CallStreams::NONE { 0 } else { FLAG_STREAMS };
-        budget | metadata | self.codec.bits() << CODEC_SHIFT | more | oneway | streams
+        let compressed = if self.plain.is_some() { FLAG_COMPRESSED } else { 0 };
+        compressed | budget | metadata | self.codec.bits() << CODEC_SHIFT | more | oneway | streams
     }
 
     /// Payload bytes in front of the body: how much of a frame is left for the body's first piece.
@@ -94,6 +101,9 @@ impl<'a> RequestHead<'a> {
         if let Some(total) = self.total {
             prefix.put(total.to_le_bytes());
         }
+        if let Some(plain) = self.plain {
+            prefix.put(plain.to_le_bytes());
+        }
         if self.streams != CallStreams::NONE {
             prefix.put(self.streams.bits().to_le_bytes());
         }
@@ -106,8 +116,11 @@ impl<'a> RequestHead<'a> {
     /// Begins the frame in an empty buffer, with everything in front of the body and room for what is known later: the
     /// call's id, the length and, where there is one, the budget. Returns where the body begins.
     pub fn open_frame(&self, out: &mut Vec<u8>) -> usize {
-        let plain = self.metadata.is_empty() && self.total.is_none() && self.streams == CallStreams::NONE;
-        if let (Some(budget), true) = (self.budget_micros, plain) {
+        let usual = self.metadata.is_empty()
+            && self.total.is_none()
+            && self.plain.is_none()
+            && self.streams == CallStreams::NONE;
+        if let (Some(budget), true) = (self.budget_micros, usual) {
             // What nearly every call looks like, in one piece.
             let header = FrameHeader { flags: self.flags(), ..FrameHeader::new(Kind::Request, CallId::NONE, 0) };
             let mut prefix = [0; HEADER_BYTES + 16];
@@ -163,6 +176,7 @@ impl<'a> RequestHead<'a> {
         };
         let max = super::fragment::body_bytes_max(false, rules);
         let total = super::fragment::read_total(&mut cursor, kind, header.flags & FLAG_MORE != 0, max)?;
+        let plain = super::fragment::read_plain(&mut cursor, kind, header.flags & FLAG_COMPRESSED != 0, rules)?;
         let streams = match header.flags & FLAG_STREAMS {
             0 => CallStreams::NONE,
             _ => CallStreams::read(&mut cursor)?,
@@ -172,6 +186,6 @@ impl<'a> RequestHead<'a> {
         super::fragment::check_body(header, total, body, max)?;
         let codec = Codec::from_bits(header.flags >> CODEC_SHIFT);
         let oneway = header.flags & FLAG_ONEWAY != 0;
-        Ok(RequestHead { method, budget_micros, oneway, codec, metadata, streams, total, body })
+        Ok(RequestHead { method, budget_micros, oneway, codec, metadata, streams, total, plain, body })
     }
 }

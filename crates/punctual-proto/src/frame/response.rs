@@ -10,6 +10,8 @@ const FLAG_MORE: u8 = super::FRAGMENT_FLAG_MORE;
 const FLAG_METADATA: u8 = 1 << 5;
 /// Where the streams capability was agreed.
 pub(super) const FLAG_STREAM: u8 = 1 << 6;
+/// Where the compression capability was agreed.
+pub(super) const FLAG_COMPRESSED: u8 = 1 << 7;
 pub(super) const FLAGS: u8 = OUTCOME_MASK | 0b11 << CODEC_SHIFT | FLAG_MORE | FLAG_METADATA;
 
 /// The flags of a result that is whole in its frame; each goes with each.
@@ -22,6 +24,7 @@ pub(super) const fn check_flags(flags: u8) -> Option<&'static str> {
         Some(Outcome::Status) if flags >> CODEC_SHIFT & 0b11 != 0 => {
             Some("a status has an encoding of its own and sends codec 0")
         }
+        Some(Outcome::Status) if flags & FLAG_COMPRESSED != 0 => Some("a status is never compressed"),
         Some(_) if flags & FLAG_STREAM != 0 && flags & !(FLAG_STREAM | FLAG_METADATA) != 0 => {
             Some("the opening of a stream has outcome 0, codec 0 and no body")
         }
@@ -33,7 +36,8 @@ pub(super) const fn check_flags(flags: u8) -> Option<&'static str> {
 pub(super) const fn fixed_bytes(flags: u8) -> u32 {
     let total = if flags & FLAG_MORE != 0 { 4 } else { 0 };
     let metadata = if flags & FLAG_METADATA != 0 { 4 } else { 0 };
-    total + metadata
+    let plain = if flags & FLAG_COMPRESSED != 0 { 4 } else { 0 };
+    total + plain + metadata
 }
 
 /// How a call ended, and so what its response's body is.
@@ -69,7 +73,7 @@ impl Outcome {
     }
 }
 
-/// The answer to a call: `[total u32] · [metadata length u32 · metadata] · body`. With a returned stream it opens that, has
+/// The answer to a call: `[total u32] · [plain u32] · [metadata length u32 · metadata] · body`. With a returned stream it opens that, has
 /// no body, and the stream's END ends the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHead<'a> {
@@ -83,6 +87,8 @@ pub struct ResponseHead<'a> {
     pub streamed: bool,
     /// Where fragments follow, the bytes of the whole body.
     pub total: Option<u32>,
+    /// Where the body is compressed, the bytes that it had before.
+    pub plain: Option<u32>,
     /// The body, or its first piece.
     pub body: &'a [u8],
 }
@@ -95,7 +101,8 @@ impl<'a> ResponseHead<'a> {
         if self.streamed {
             return FLAG_STREAM | metadata;
         }
-        self.outcome as u8 | codec << CODEC_SHIFT | more | metadata
+        let compressed = if self.plain.is_some() { FLAG_COMPRESSED } else { 0 };
+        compressed | self.outcome as u8 | codec << CODEC_SHIFT | more | metadata
     }
 
     /// Payload bytes in front of the body: how much of a frame is left for the body's first piece.
@@ -114,6 +121,9 @@ impl<'a> ResponseHead<'a> {
         if let Some(total) = self.total {
             prefix.put(total.to_le_bytes());
         }
+        if let Some(plain) = self.plain {
+            prefix.put(plain.to_le_bytes());
+        }
         if !self.metadata.is_empty() {
             prefix.put(u32::try_from(self.metadata.len()).unwrap_or(u32::MAX).to_le_bytes());
         }
@@ -123,7 +133,7 @@ impl<'a> ResponseHead<'a> {
     /// Begins the frame in an empty buffer, with everything in front of the body and room for what is known later: the
     /// call's id and the length. Returns where the body begins.
     pub fn open_frame(&self, out: &mut Vec<u8>) -> usize {
-        if self.metadata.is_empty() && self.total.is_none() && !self.streamed {
+        if self.metadata.is_empty() && self.total.is_none() && self.plain.is_none() && !self.streamed {
             // What nearly every answer looks like.
             let header = FrameHeader { flags: self.flags(), ..FrameHeader::new(Kind::Response, CallId::NONE, 0) };
             out.extend_from_slice(&header.encode());
@@ -165,6 +175,7 @@ impl<'a> ResponseHead<'a> {
         })?;
         let max = super::fragment::body_bytes_max(outcome == Outcome::Status, rules);
         let total = super::fragment::read_total(&mut cursor, kind, header.flags & FLAG_MORE != 0, max)?;
+        let plain = super::fragment::read_plain(&mut cursor, kind, header.flags & FLAG_COMPRESSED != 0, rules)?;
         let metadata = super::fragment::read_metadata(&mut cursor, kind, header.flags & FLAG_METADATA != 0, rules)?;
         let body = cursor.rest();
         super::fragment::check_body(header, total, body, max)?;
@@ -173,6 +184,6 @@ impl<'a> ResponseHead<'a> {
             return Err(Violation::TrailingBytes { kind, extra: body.len() as u64 });
         }
         let codec = Codec::from_bits(header.flags >> CODEC_SHIFT);
-        Ok(ResponseHead { outcome, codec, metadata, streamed, total, body })
+        Ok(ResponseHead { outcome, codec, metadata, streamed, total, plain, body })
     }
 }

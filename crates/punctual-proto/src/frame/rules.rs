@@ -25,6 +25,8 @@ pub struct FrameRules {
     pub cancel_reason: bool,
     /// Whether [`Capabilities::STREAMS`](crate::handshake::Capabilities::STREAMS) was agreed.
     pub streams: bool,
+    /// Whether [`Capabilities::COMPRESSION`](crate::handshake::Capabilities::COMPRESSION) was agreed.
+    pub compression: bool,
     /// The agreed limit of one message's body, in bytes: what a fragmented message may announce.
     pub message_bytes_max: u32,
     /// The agreed limit of a message's metadata, in bytes.
@@ -41,6 +43,7 @@ impl FrameRules {
             pending_calls_max: 0,
             cancel_reason: false,
             streams: false,
+            compression: false,
             message_bytes_max: 0,
             metadata_bytes_max: 0,
         }

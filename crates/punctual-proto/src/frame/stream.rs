@@ -9,6 +9,8 @@ const FLAG_CHARGED: u8 = 1;
 const CODEC_SHIFT: u8 = 2;
 const FLAG_MORE: u8 = super::FRAGMENT_FLAG_MORE;
 const FLAG_METADATA: u8 = 1 << 5;
+/// Of an item, where the compression capability was agreed.
+pub(super) const FLAG_COMPRESSED: u8 = 1 << 5;
 const OUTCOME_MASK: u8 = 0b11;
 pub(super) const DATA_FLAGS: u8 = FLAG_CHARGED | 0b11 << CODEC_SHIFT | FLAG_MORE;
 pub(super) const END_FLAGS: u8 = OUTCOME_MASK | 0b11 << CODEC_SHIFT | FLAG_METADATA;
@@ -17,7 +19,9 @@ const RETURNED: u16 = 1 << 15;
 
 /// Bytes of the fields of a DATA frame whose length the flags alone decide.
 pub(super) const fn data_fixed_bytes(flags: u8) -> u32 {
-    if flags & FLAG_MORE != 0 { 4 } else { 0 }
+    let total = if flags & FLAG_MORE != 0 { 4 } else { 0 };
+    let plain = if flags & FLAG_COMPRESSED != 0 { 4 } else { 0 };
+    total + plain
 }
 
 /// Bytes of the fields of an END frame whose length the flags alone decide.
@@ -82,7 +86,7 @@ impl CallStreams {
     }
 }
 
-/// One item of a stream: `[total u32] · item`, whole or its first piece.
+/// One item of a stream: `[total u32] · [plain u32] · item`, whole or its first piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataHead<'a> {
     /// The stream.
@@ -93,6 +97,8 @@ pub struct DataHead<'a> {
     pub codec: Codec,
     /// Where fragments follow, the bytes of the whole item.
     pub total: Option<u32>,
+    /// Where the item is compressed, the bytes that it had before: what it costs.
+    pub plain: Option<u32>,
     /// The item, or its first piece.
     pub body: &'a [u8],
 }
@@ -101,7 +107,8 @@ impl<'a> DataHead<'a> {
     fn flags(&self) -> u8 {
         let charged = if self.charged { FLAG_CHARGED } else { 0 };
         let more = if self.total.is_some() { FLAG_MORE } else { 0 };
-        charged | self.codec.bits() << CODEC_SHIFT | more
+        let compressed = if self.plain.is_some() { FLAG_COMPRESSED } else { 0 };
+        compressed | charged | self.codec.bits() << CODEC_SHIFT | more
     }
 
     /// Payload bytes in front of the item.
@@ -120,6 +127,9 @@ impl<'a> DataHead<'a> {
         if let Some(total) = self.total {
             prefix.put(total.to_le_bytes());
         }
+        if let Some(plain) = self.plain {
+            prefix.put(plain.to_le_bytes());
+        }
         prefix
     }
 
@@ -137,6 +147,8 @@ impl<'a> DataHead<'a> {
         let mut cursor = Cursor::new(Kind::Data, payload);
         let max = super::fragment::body_bytes_max(false, rules);
         let total = super::fragment::read_total(&mut cursor, Kind::Data, header.flags & FLAG_MORE != 0, max)?;
+        let compressed = header.flags & FLAG_COMPRESSED != 0;
+        let plain = super::fragment::read_plain(&mut cursor, Kind::Data, compressed, rules)?;
         let body = cursor.rest();
         super::fragment::check_body(header, total, body, max)?;
         Ok(DataHead {
@@ -144,6 +156,7 @@ impl<'a> DataHead<'a> {
             charged: header.flags & FLAG_CHARGED != 0,
             codec: Codec::from_bits(header.flags >> CODEC_SHIFT),
             total,
+            plain,
             body,
         })
     }

@@ -15,6 +15,7 @@ fn rules(from: Direction) -> FrameRules {
         pending_calls_max: 8,
         cancel_reason: true,
         streams: false,
+        compression: false,
         message_bytes_max: 100_000,
         metadata_bytes_max: 1_024,
     }
@@ -242,6 +243,7 @@ fn request<'a>(metadata: &'a [u8], body: &'a [u8]) -> RequestHead<'a> {
         metadata,
         streams: CallStreams::NONE,
         total: None,
+        plain: None,
         body,
     }
 }
@@ -250,7 +252,13 @@ fn request<'a>(metadata: &'a [u8], body: &'a [u8]) -> RequestHead<'a> {
 #[test]
 fn the_longest_prefix_is_known() {
     let streams = CallStreams::new(1, true);
-    let head = RequestHead { budget_micros: NonZeroU64::new(1), total: Some(9), streams, ..request(b"m", b"") };
+    let head = RequestHead {
+        budget_micros: NonZeroU64::new(1),
+        total: Some(9),
+        plain: Some(9),
+        streams,
+        ..request(b"m", b"")
+    };
     assert_eq!(head.prefix(CallId::NONE, 0).as_slice().len(), HEAD_BYTES_MAX);
 }
 
@@ -289,8 +297,15 @@ fn a_status_is_not_bound_by_the_message_limit() {
     let rules = FrameRules { message_bytes_max: 1_024, ..rules(Direction::FromServer) };
     let body = vec![0; 4_000];
     let judge = |outcome| {
-        let head =
-            ResponseHead { outcome, codec: Codec::Compact, metadata: &[], streamed: false, total: None, body: &body };
+        let head = ResponseHead {
+            outcome,
+            codec: Codec::Compact,
+            metadata: &[],
+            streamed: false,
+            total: None,
+            plain: None,
+            body: &body,
+        };
         let mut frame = Vec::new();
         head.put(CallId::pending(1, 1), &mut frame);
         let (header, payload) = split(&frame);
@@ -342,17 +357,18 @@ proptest! {
         codec in 0u8..4,
         metadata in proptest::collection::vec(any::<u8>(), 0..64),
         more in proptest::option::of(1u32..1_000),
+        plain in proptest::option::of(1u32..2_000),
         body in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
         let total = more.map(|more| body.len() as u32 + more);
         let codec = Codec::from_bits(codec);
         let streams = CallStreams::new(arguments, returned);
         let head =
-            RequestHead { method, budget_micros: budget, oneway, codec, metadata: &metadata, streams, total, body: &body };
+            RequestHead { method, budget_micros: budget, oneway, codec, metadata: &metadata, streams, total, plain, body: &body };
         let call = if oneway { CallId::counted(method >> 1) } else { CallId::pending(5, method) };
         let mut frame = Vec::new();
         head.put(call, &mut frame);
-        let rules = FrameRules { streams: true, ..rules(Direction::FromClient) };
+        let rules = FrameRules { streams: true, compression: true, ..rules(Direction::FromClient) };
         let (header, payload) = split(&frame);
         let header = FrameHeader::decode(&header, &rules).unwrap();
         prop_assert_eq!(header.len as usize, payload.len());
@@ -370,14 +386,16 @@ proptest! {
         codec in 0u8..4,
         metadata in proptest::collection::vec(any::<u8>(), 0..64),
         more in proptest::option::of(1u32..1_000),
+        plain in proptest::option::of(1u32..2_000),
         body in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
+        let plain = plain.filter(|_| outcome != Outcome::Status);
         let codec = if outcome == Outcome::Status { Codec::Compact } else { Codec::from_bits(codec) };
         let total = more.map(|more| body.len() as u32 + more);
-        let head = ResponseHead { outcome, codec, metadata: &metadata, streamed: false, total, body: &body };
+        let head = ResponseHead { outcome, codec, metadata: &metadata, streamed: false, total, plain, body: &body };
         let mut frame = Vec::new();
         head.put(CallId::pending(2, 3), &mut frame);
-        let rules = rules(Direction::FromServer);
+        let rules = FrameRules { compression: true, ..rules(Direction::FromServer) };
         let (header, payload) = split(&frame);
         let header = FrameHeader::decode(&header, &rules).unwrap();
         prop_assert_eq!((header.len as usize, header.outcome()), (payload.len(), Some(outcome)));
@@ -396,11 +414,12 @@ proptest! {
         codec in 0u8..4,
         metadata in proptest::collection::vec(any::<u8>(), 0..64),
         more in proptest::option::of(1u32..1_000),
+        plain in proptest::option::of(1u32..2_000),
         body in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
-        let rules = FrameRules { streams: true, ..rules(Direction::FromClient) };
+        let rules = FrameRules { streams: true, compression: true, ..rules(Direction::FromClient) };
         let (codec, total) = (Codec::from_bits(codec), more.map(|more| body.len() as u32 + more));
-        let item = DataHead { stream, charged, codec, total, body: &body };
+        let item = DataHead { stream, charged, codec, total, plain, body: &body };
         let mut frame = Vec::new();
         item.put(CallId::pending(2, 3), &mut frame);
         let (header, payload) = split(&frame);
@@ -452,18 +471,18 @@ proptest! {
         payload in proptest::collection::vec(any::<u8>(), 0..64),
         server in any::<bool>(),
         streams in any::<bool>(),
+        compression in any::<bool>(),
     ) {
         bytes[4] = kind;
         if short {
             // Near enough to a frame that its rules are reached.
             bytes[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-            bytes[5] &= 0b111_1111;
             bytes[6] &= 1;
             bytes[7] = 0;
             bytes[9..11].fill(0);
         }
         let from = if server { Direction::FromServer } else { Direction::FromClient };
-        let rules = FrameRules { streams, ..rules(from) };
+        let rules = FrameRules { streams, compression, ..rules(from) };
         if let Ok(header) = FrameHeader::decode(&bytes, &rules) {
             prop_assert_eq!(header.check(&rules), Ok(()), "the short way lets through what the long way refuses");
             prop_assert!(header.len <= rules.payload_bytes_max());

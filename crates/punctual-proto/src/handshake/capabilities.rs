@@ -14,14 +14,14 @@ impl Capabilities {
     pub const CANCEL_REASON: Capabilities = Capabilities(1);
     /// DATA, END and CREDIT frames exist.
     pub const STREAMS: Capabilities = Capabilities(1 << 1);
-    /// Bodies may be compressed. Reserved.
+    /// Bodies may be compressed, in a way that both sides list.
     pub const COMPRESSION: Capabilities = Capabilities(1 << 2);
     /// Requests may carry a priority. Reserved.
     pub const PRIORITY: Capabilities = Capabilities(1 << 3);
     /// The authentication payload may be renewed on an open connection. Reserved.
     pub const TOKEN_REFRESH: Capabilities = Capabilities(1 << 4);
 
-    /// What this version of the library can do.
+    /// What this version of the library can do by itself; [`COMPRESSION`](Self::COMPRESSION) takes a profile beside it.
     pub const IMPLEMENTED: Capabilities = Capabilities::CANCEL_REASON.union(Capabilities::STREAMS);
 
     const NAMES: [(Capabilities, &'static str); 5] = [

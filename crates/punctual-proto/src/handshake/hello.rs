@@ -1,7 +1,7 @@
 //! The client's handshake payload.
 
 use crate::frame::{CallId, FrameHeader, Kind};
-use crate::handshake::{Capabilities, HELLO_BYTES_MAX, HandshakeError, item};
+use crate::handshake::{Capabilities, HELLO_BYTES_MAX, HandshakeError, Profile, compression, item};
 use crate::limits::Limits;
 use bytes::BufMut;
 use std::fmt;
@@ -17,6 +17,9 @@ pub struct Hello {
     pub limits: Limits,
     /// Who wrote the client, for logs (`name/version`); at most 128 bytes.
     pub agent: String,
+    /// The ways of compressing bodies that it can inflate, the preferred one first; none where it takes no part in that.
+    /// At most [`PROFILES_MAX`](crate::handshake::PROFILES_MAX), each once.
+    pub compression: Vec<Profile>,
     /// Opaque to the protocol: what the server's authentication reads.
     pub authentication: Vec<u8>,
 }
@@ -30,8 +33,19 @@ impl Hello {
             required: Capabilities::NONE,
             limits,
             agent: concat!("punctual/", env!("CARGO_PKG_VERSION")).to_owned(),
+            compression: Vec::new(),
             authentication: Vec::new(),
         }
+    }
+
+    /// The same with these ways of compressing bodies, and the capability where there are any.
+    #[must_use]
+    pub fn with_compression(mut self, profiles: Vec<Profile>) -> Self {
+        if !profiles.is_empty() {
+            self.supported = self.supported.union(Capabilities::COMPRESSION);
+        }
+        self.compression = profiles;
+        self
     }
 
     /// Appends the whole handshake frame, without the preface.
@@ -49,6 +63,9 @@ impl Hello {
                 crate::status::cut_text(&self.agent, item::AGENT_BYTES_MAX).as_bytes(),
                 &mut payload,
             )?;
+        }
+        if !self.compression.is_empty() {
+            item::put(item::COMPRESSION, &compression::put(&self.compression)?, &mut payload)?;
         }
         if !self.authentication.is_empty() {
             item::put(item::AUTHENTICATION, &self.authentication, &mut payload)?;
@@ -73,6 +90,7 @@ impl Hello {
             seen.once(tag)?;
             match tag {
                 item::AGENT => hello.agent = item::text(value, item::AGENT_BYTES_MAX, "the agent is not a short text")?,
+                item::COMPRESSION => hello.compression = compression::read(value)?,
                 item::AUTHENTICATION => hello.authentication = value.to_vec(),
                 tag => {
                     item::read_limit(tag, value, &mut hello.limits)?;
@@ -92,6 +110,7 @@ impl fmt::Debug for Hello {
             .field("required", &self.required)
             .field("limits", &self.limits)
             .field("agent", &self.agent)
+            .field("compression", &self.compression)
             .field("authentication_bytes", &self.authentication.len())
             .finish()
     }

@@ -16,6 +16,7 @@ pub(super) const STREAM_WINDOW_BYTES: u16 = 6;
 pub(super) const CONNECTION_WINDOW_BYTES: u16 = 7;
 pub(super) const AGENT: u16 = 16;
 pub(super) const AUTHENTICATION: u16 = 17;
+pub(super) const COMPRESSION: u16 = 18;
 pub(super) const SERVICE: u16 = 32;
 
 /// The most bytes of an agent's name.

@@ -1,7 +1,7 @@
 //! What both sides make of the two payloads: the same on either end, by the same function.
 
 use crate::frame::{Direction, FrameRules, Phase};
-use crate::handshake::{Capabilities, HandshakeError, Hello, Reply, Welcome};
+use crate::handshake::{Capabilities, HandshakeError, Hello, Profile, Reply, Welcome, compression};
 use crate::limits::Limits;
 
 /// What holds on the connection from here on.
@@ -12,6 +12,8 @@ pub struct Agreement {
     /// The smaller of each agreed limit, the server's number of running calls, the peer's windows; the rest is this side's
     /// own.
     pub limits: Limits,
+    /// How bodies are compressed, where they may be.
+    pub compression: Option<Profile>,
     /// What this side is ready to hold.
     pub own: Windows,
 }
@@ -41,6 +43,7 @@ impl Agreement {
             pending_calls_max: self.limits.pending_calls_max,
             cancel_reason: self.capabilities.contains(Capabilities::CANCEL_REASON),
             streams: self.capabilities.contains(Capabilities::STREAMS),
+            compression: self.compression.is_some(),
             message_bytes_max: self.limits.message_bytes_max,
             metadata_bytes_max: self.limits.metadata_bytes_max,
         }
@@ -53,7 +56,9 @@ impl Agreement {
 /// Where either requires what the other cannot do. The server then answers with
 /// [`Reply::Refused`] and [`HandshakeError::to_refusal`].
 pub fn accept(welcome: &Welcome, hello: &Hello) -> Result<Agreement, HandshakeError> {
-    agree((welcome.supported, welcome.required, &welcome.limits), (hello.supported, hello.required, &hello.limits))
+    let profile = compression::agree(&hello.compression, &welcome.compression);
+    let (ours, theirs) = (welcome.supported, hello.supported);
+    agree((ours, welcome.required, &welcome.limits), (theirs, hello.required, &hello.limits), profile)
 }
 
 /// On the client: whether the server's reply goes together with our hello.
@@ -67,6 +72,7 @@ pub fn confirm(hello: &Hello, reply: &Reply) -> Result<Agreement, HandshakeError
             let mut agreed = agree(
                 (hello.supported, hello.required, &hello.limits),
                 (welcome.supported, welcome.required, &welcome.limits),
+                compression::agree(&hello.compression, &welcome.compression),
             )?;
             agreed.limits.running_calls_max = welcome.limits.running_calls_max;
             Ok(agreed)
@@ -76,7 +82,7 @@ pub fn confirm(hello: &Hello, reply: &Reply) -> Result<Agreement, HandshakeError
 
 type Side<'a> = (Capabilities, Capabilities, &'a Limits);
 
-fn agree(ours: Side<'_>, theirs: Side<'_>) -> Result<Agreement, HandshakeError> {
+fn agree(ours: Side<'_>, theirs: Side<'_>, profile: Option<Profile>) -> Result<Agreement, HandshakeError> {
     let we_lack = theirs.1.without(ours.0);
     if !we_lack.is_empty() {
         return Err(HandshakeError::Capabilities { missing: we_lack, ours: true });
@@ -85,9 +91,15 @@ fn agree(ours: Side<'_>, theirs: Side<'_>) -> Result<Agreement, HandshakeError> 
     if !they_lack.is_empty() {
         return Err(HandshakeError::Capabilities { missing: they_lack, ours: false });
     }
-    Ok(Agreement {
-        capabilities: ours.0.intersection(theirs.0),
-        limits: ours.2.agree(theirs.2),
-        own: Windows::from(ours.2),
-    })
+    let mut capabilities = ours.0.intersection(theirs.0);
+    let compression = profile.filter(|_| capabilities.contains(Capabilities::COMPRESSION));
+    if compression.is_none() {
+        // Both may compress, and know no way that the other does.
+        capabilities = capabilities.without(Capabilities::COMPRESSION);
+        if ours.1.union(theirs.1).contains(Capabilities::COMPRESSION) {
+            let ours = theirs.1.contains(Capabilities::COMPRESSION);
+            return Err(HandshakeError::Capabilities { missing: Capabilities::COMPRESSION, ours });
+        }
+    }
+    Ok(Agreement { capabilities, compression, limits: ours.2.agree(theirs.2), own: Windows::from(ours.2) })
 }

@@ -2,7 +2,8 @@
 
 use crate::frame::{CallId, FrameHeader, Kind};
 use crate::handshake::{
-    Capabilities, FLAG_REFUSED, HandshakeError, REPLY_BYTES_MAX, SERVICE_NAME_BYTES_MAX, SERVICES_MAX, hello, item,
+    Capabilities, FLAG_REFUSED, HandshakeError, Profile, REPLY_BYTES_MAX, SERVICE_NAME_BYTES_MAX, SERVICES_MAX,
+    compression, hello, item,
 };
 use crate::limits::Limits;
 use crate::status::Status;
@@ -28,6 +29,9 @@ pub struct Welcome {
     pub limits: Limits,
     /// Who wrote the server, for logs (`name/version`); at most 128 bytes.
     pub agent: String,
+    /// The ways of compressing bodies that it can inflate, the preferred one first; none where it takes no part in that.
+    /// At most [`PROFILES_MAX`](crate::handshake::PROFILES_MAX), each once.
+    pub compression: Vec<Profile>,
     /// Its services, at most [`SERVICES_MAX`], each name once.
     pub services: Vec<ServiceEntry>,
 }
@@ -41,8 +45,19 @@ impl Welcome {
             required: Capabilities::NONE,
             limits,
             agent: concat!("punctual/", env!("CARGO_PKG_VERSION")).to_owned(),
+            compression: Vec::new(),
             services,
         }
+    }
+
+    /// The same with these ways of compressing bodies, and the capability where there are any.
+    #[must_use]
+    pub fn with_compression(mut self, profiles: Vec<Profile>) -> Self {
+        if !profiles.is_empty() {
+            self.supported = self.supported.union(Capabilities::COMPRESSION);
+        }
+        self.compression = profiles;
+        self
     }
 
     /// The contract hash of a service, if the server has it.
@@ -107,6 +122,7 @@ impl Reply {
                 item::AGENT => {
                     welcome.agent = item::text(value, item::AGENT_BYTES_MAX, "the agent is not a short text")?;
                 }
+                item::COMPRESSION => welcome.compression = compression::read(value)?,
                 item::SERVICE => welcome.services.push(read_service(value)?),
                 tag => {
                     item::read_limit(tag, value, &mut welcome.limits)?;
@@ -129,6 +145,9 @@ fn put_welcome(welcome: &Welcome, payload: &mut Vec<u8>) -> Result<(), Handshake
     item::put_limits(&welcome.limits, payload)?;
     if !welcome.agent.is_empty() {
         item::put(item::AGENT, crate::status::cut_text(&welcome.agent, item::AGENT_BYTES_MAX).as_bytes(), payload)?;
+    }
+    if !welcome.compression.is_empty() {
+        item::put(item::COMPRESSION, &compression::put(&welcome.compression)?, payload)?;
     }
     let mut value = Vec::new();
     for service in &welcome.services {

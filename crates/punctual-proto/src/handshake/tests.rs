@@ -34,6 +34,56 @@ fn hello() -> Hello {
     Hello { authentication: b"token".to_vec(), ..Hello::new(limits) }
 }
 
+fn compressing(client: &[u8], server: &[u8]) -> (Hello, Welcome) {
+    let profiles = |numbers: &[u8]| numbers.iter().copied().map(Profile).collect();
+    let welcome = Welcome::new(Limits::default(), Vec::new()).with_compression(profiles(server));
+    (hello().with_compression(profiles(client)), welcome)
+}
+
+/// Both sides find the same profile: the first of the client's that the server has, too; without one there is no
+/// compression, and where that is required no connection.
+#[test]
+fn compression_profiles_are_agreed_on() {
+    let agreed = |client: &[u8], server: &[u8]| {
+        let (hello, welcome) = compressing(client, server);
+        let frame = hello_frame(&hello);
+        let read = Hello::decode(split(&frame, Direction::FromClient).1).unwrap();
+        assert_eq!(read.compression, hello.compression);
+        let ours = accept(&welcome, &read).unwrap();
+        let frame = reply_frame(&Reply::Welcome(welcome));
+        let (header, payload) = split(&frame, Direction::FromServer);
+        let theirs = confirm(&hello, &Reply::decode(&header, payload).unwrap()).unwrap();
+        assert_eq!((ours.compression, ours.capabilities), (theirs.compression, theirs.capabilities));
+        let bit = ours.capabilities.contains(Capabilities::COMPRESSION);
+        assert_eq!(ours.compression.is_some(), bit);
+        assert_eq!(ours.rules(Direction::FromClient).compression, bit);
+        ours.compression
+    };
+    assert_eq!(agreed(&[1, 2], &[2, 1]), Some(Profile::ZSTD));
+    assert_eq!(agreed(&[200, 2], &[1, 2]), Some(Profile::LZ4));
+    assert_eq!(agreed(&[1], &[2]), None);
+    assert_eq!(agreed(&[], &[2]), None);
+    let (mut hello, welcome) = compressing(&[1], &[2]);
+    hello.required = Capabilities::COMPRESSION;
+    let error = accept(&welcome, &hello).unwrap_err();
+    assert_eq!(error, HandshakeError::Capabilities { missing: Capabilities::COMPRESSION, ours: true });
+}
+
+/// A list of profiles that makes no sense is refused by whoever reads it, and never written.
+#[test]
+fn bad_lists_of_profiles_are_refused() {
+    let long: Vec<u8> = (1..=17).collect();
+    for bad in [&[0][..], &[1, 1], &long] {
+        let (hello, _) = compressing(bad, &[]);
+        assert!(hello.put(&mut Vec::new()).is_err(), "{bad:?}");
+        let mut payload = vec![0; 16];
+        payload.extend([18, 0, bad.len() as u8, 0]);
+        payload.extend(bad);
+        assert!(Hello::decode(&payload).is_err(), "{bad:?}");
+    }
+    assert!(Hello::decode(&[&[0; 16][..], &[18, 0, 0, 0]].concat()).is_err(), "an empty list");
+}
+
 /// A preface is recognised byte by byte, and bytes behind it are left for the handshake frame.
 #[test]
 fn a_preface_may_come_in_pieces() {

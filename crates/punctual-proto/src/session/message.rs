@@ -14,6 +14,8 @@ pub struct Body<'a> {
     copied: &'a [u8],
     /// What is linked behind that.
     linked: Bytes,
+    /// Where it is compressed, the bytes that it had before.
+    plain: Option<u32>,
 }
 
 impl<'a> Body<'a> {
@@ -29,12 +31,25 @@ impl<'a> Body<'a> {
         Body { linked: bytes, ..Body::default() }
     }
 
+    /// A body that had `plain` bytes before it was compressed.
+    #[must_use]
+    pub fn compressed(bytes: Bytes, plain: u32) -> Self {
+        Body { plain: Some(plain), ..Body::shared(bytes) }
+    }
+
+    /// Where it is compressed, the bytes that it had before.
+    #[must_use]
+    #[inline]
+    pub fn plain(&self) -> Option<u32> {
+        self.plain
+    }
+
     /// A frame that was closed with the length of what follows it: the rest of the body, copied or linked. The message's
     /// head must be the one that the frame was opened with.
     #[must_use]
     #[inline]
     pub fn framed(frame: &'a mut [u8], body_at: usize, copied: &'a [u8], linked: Bytes) -> Self {
-        Body { frame, body_at, copied, linked }
+        Body { frame, body_at, copied, linked, plain: None }
     }
 
     /// Its bytes.

@@ -83,6 +83,7 @@ fn rules(file: &File, case: &Value) -> FrameRules {
         pending_calls_max: number("pending_calls_max"),
         cancel_reason: rule("cancel_reason").as_bool().unwrap(),
         streams: rule("streams").as_bool().unwrap(),
+        compression: rule("compression").as_bool().unwrap_or(false),
         message_bytes_max: number("message_bytes_max"),
         metadata_bytes_max: number("metadata_bytes_max"),
     }

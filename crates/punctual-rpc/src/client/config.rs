@@ -8,6 +8,7 @@ use crate::client::endpoints::Endpoints;
 use crate::client::hedge::HedgePolicy;
 use crate::client::intercept::{ClientInterceptor, INTERCEPTORS_MAX};
 use crate::client::retry::{RetryBudget, RetryPolicy};
+use crate::compression::Compression;
 use crate::telemetry::Telemetry;
 use crate::transport::Dial;
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
@@ -100,6 +101,8 @@ pub struct ChannelConfig {
     pub methods: BTreeMap<String, MethodPolicy>,
     /// Your own code around each call, the first one outermost. Empty; up to [`INTERCEPTORS_MAX`].
     pub interceptors: Vec<Arc<dyn ClientInterceptor>>,
+    /// How bodies are compressed where the server can do the same. Off.
+    pub compression: Compression,
     /// The limits of this side.
     pub limits: Limits,
     /// How servers are met at `tls://` addresses. `None`.
@@ -137,6 +140,7 @@ impl Default for ChannelConfig {
             retry_budget: RetryBudget::default(),
             methods: BTreeMap::new(),
             interceptors: Vec::new(),
+            compression: Compression::default(),
             limits: Limits::default(),
             #[cfg(feature = "_tls")]
             tls: None,
@@ -184,6 +188,7 @@ impl ChannelConfig {
                 self.interceptors.len()
             )));
         }
+        self.compression.validate().map_err(Status::invalid_argument)?;
         self.retry_budget.validate()?;
         self.breaker.as_ref().map_or(Ok(()), BreakerPolicy::validate)?;
         self.own_policy().validate()?;

@@ -2,6 +2,7 @@
 
 use crate::client::contracts::Contracts;
 use crate::client::endpoint::Endpoint;
+use crate::compression::Agreed;
 use crate::driver::{Role, Traffic};
 use crate::stats::ChannelStats;
 use punctual_clock::Clock;
@@ -35,6 +36,7 @@ pub(crate) struct Connection {
     contracts: Contracts,
     limits: Limits,
     windows: Windows,
+    compression: Option<Agreed>,
     clock: Arc<dyn Clock>,
     /// In nanoseconds, since it can be changed live.
     write_latency: AtomicU64,
@@ -53,12 +55,14 @@ impl Connection {
         driver_clock: Arc<dyn Clock>,
         write_latency: Duration,
         home: Weak<Endpoint>,
+        compression: Option<Agreed>,
     ) -> Self {
         Connection {
             session: Mutex::new(ClientSession::new(agreement)),
             contracts: Contracts::new(&welcome.services),
             limits: agreement.limits,
             windows: agreement.own,
+            compression,
             clock: driver_clock,
             write_latency: AtomicU64::new(nanos(write_latency)),
             turns: AtomicU64::new(0),
@@ -80,6 +84,12 @@ impl Connection {
     /// The codec of a service's contract on this connection.
     pub(crate) fn contract_codec(&self, service: &'static ServiceDescriptor) -> Codec {
         self.contracts.codec(service)
+    }
+
+    /// How bodies are compressed, where both sides can.
+    #[inline]
+    pub(crate) fn compression(&self) -> Option<&Agreed> {
+        self.compression.as_ref()
     }
 
     /// What this side is ready to hold of streams.

@@ -17,6 +17,7 @@ use crate::client::timer::sleep_until;
 use crate::client::wiring::{Wiring, next_id};
 use arc_swap::ArcSwapOption;
 use punctual_clock::Instant;
+use punctual_proto::handshake::{Agreement, Welcome};
 use punctual_proto::status::Status;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -199,9 +200,11 @@ async fn maintain(maintained: Maintained) {
     let mut failures = 0u32;
     while shared.set(State::Connecting) {
         let config = wiring.settings.load_full();
-        let build = |agreement: &_, welcome: &_| {
+        let build = |agreement: &Agreement, welcome: &Welcome| {
             let clock = Arc::clone(&wiring.driver_clock);
-            Connection::new(agreement, welcome, clock, config.write_latency_max, Weak::clone(&shared.home))
+            let compression = config.compression.agreed(agreement.compression);
+            let latency = config.write_latency_max;
+            Connection::new(agreement, welcome, clock, latency, Weak::clone(&shared.home), compression)
         };
         let attempt = Try { config: &config, build: &build };
         let tried = tokio::select! {

@@ -19,6 +19,8 @@ pub struct CallOptions {
     pub(crate) deadline: Instant,
     pub(crate) inherited: Instant,
     pub(crate) wait_for_ready: bool,
+    /// What the call itself says of compression.
+    pub(crate) compress: Option<bool>,
     extra: Option<Box<Extra>>,
 }
 
@@ -41,6 +43,7 @@ impl Default for CallOptions {
             deadline: Instant::FAR,
             inherited: Instant::FAR,
             wait_for_ready: false,
+            compress: None,
             extra: None,
         }
     }
@@ -138,6 +141,14 @@ impl CallOptions {
         self
     }
 
+    /// Compresses what the call sends, however short, or never, whatever the channel's settings say. It goes as it is all
+    /// the same where the server cannot inflate it, or it would not get shorter.
+    #[must_use]
+    pub fn compress(mut self, compress: bool) -> Self {
+        self.compress = Some(compress);
+        self
+    }
+
     /// Makes the call again by this policy, or with `None` never, whatever the channel's settings say.
     #[must_use]
     pub fn retry(mut self, policy: impl Into<Option<RetryPolicy>>) -> Self {
@@ -214,6 +225,13 @@ macro_rules! call_options {
         /// Waits for a connection, within the call's deadline, even while the channel backs off after a failure.
         pub fn wait_for_ready(mut self) -> Self {
             self.options.wait_for_ready = true;
+            self
+        }
+
+        /// Compresses what the call sends, however short, or never, whatever the channel's settings say. It goes as it is
+        /// all the same where the server cannot inflate it, or it would not get shorter.
+        pub fn compress(mut self, compress: bool) -> Self {
+            self.options.compress = Some(compress);
             self
         }
 

@@ -138,6 +138,7 @@ pub(crate) fn publish<A: Args + Serialize>(
             metadata,
             streams: callee.streams,
             total: None,
+            plain: None,
             body: &[],
         };
         let body_at = head.open_frame(buffer);
@@ -147,12 +148,22 @@ pub(crate) fn publish<A: Args + Serialize>(
         let encoded = buffer.len() - body_at;
         let len = encoded + raw.map_or(0, Bytes::len);
         check_sizes(connection, len, metadata.len()).map_err(Unpublished::Status)?;
+        let shrunk = connection.compression().and_then(|agreed| {
+            let plain = match raw {
+                Some(raw) => &raw[..],
+                None => buffer.get(body_at..).unwrap_or_default(),
+            };
+            agreed.shrink(callee.id, options.compress, plain)
+        });
         let mut now = Instant::from_nanos(0);
         if timed {
             now = clock.now();
             head.budget_micros = RequestHead::budget(deadline.since(now));
         }
-        let mut body = if encoded >= HAND_OVER_BYTES || head.head_bytes() + len > PAYLOAD_BYTES_MAX as usize {
+        let mut body = if let Some(shrunk) = shrunk {
+            head.plain = Some(shrunk.plain);
+            Body::compressed(shrunk.bytes, shrunk.plain)
+        } else if encoded >= HAND_OVER_BYTES || head.head_bytes() + len > PAYLOAD_BYTES_MAX as usize {
             Body::shared(raw.map_or_else(|| hand_over(buffer, body_at), Bytes::clone))
         } else {
             let (copied, linked) = match raw {

@@ -55,9 +55,33 @@ impl LiveCall {
 
     #[inline]
     fn read<R>(&self, reply: Reply, copied: &[u8], read: impl FnOnce(Reply, &[u8]) -> R) -> R {
+        let reply = match &reply {
+            Reply::Copied(head) | Reply::Shared(head, _) if head.plain.is_some() => self.inflated(reply, copied),
+            _ => reply,
+        };
         match self.heard.as_ref().map_or(Ok(()), |heard| heard.hear(&reply, copied)) {
             Ok(()) => read(reply, copied),
             Err(status) => read(failed(&status), &[]),
+        }
+    }
+}
+
+impl LiveCall {
+    /// The reply as it was before it was compressed.
+    #[cold]
+    fn inflated(&self, reply: Reply, copied: &[u8]) -> Reply {
+        let (head, bytes) = match &reply {
+            Reply::Copied(head) => (*head, copied),
+            Reply::Shared(head, bytes) => (*head, &bytes[..]),
+            _ => return reply,
+        };
+        // A server compresses only what was agreed on.
+        let (Some(plain), Some(agreed)) = (head.plain, self.connection.compression()) else { return reply };
+        let (metadata, body) = bytes.split_at(bytes.len().min(head.metadata_bytes as usize));
+        match agreed.inflate(body, plain) {
+            Ok(body) if metadata.is_empty() => Reply::Shared(ReplyHead { plain: None, ..head }, body),
+            Ok(body) => Reply::Shared(ReplyHead { plain: None, ..head }, Bytes::from([metadata, &body].concat())),
+            Err(corrupt) => failed(&Status::data_loss(corrupt.to_string())),
         }
     }
 }
@@ -66,7 +90,7 @@ impl LiveCall {
 fn failed(status: &Status) -> Reply {
     let mut body = Vec::with_capacity(status.encoded_len());
     status.encode(&mut body);
-    let head = ReplyHead { outcome: Outcome::Status, codec: Codec::Compact, metadata_bytes: 0 };
+    let head = ReplyHead { outcome: Outcome::Status, codec: Codec::Compact, metadata_bytes: 0, plain: None };
     Reply::Shared(head, Bytes::from(body))
 }
 

@@ -12,6 +12,7 @@ use crate::client::pump::Pump;
 use crate::client::reply::{Answer, LiveCall, name_method, read_answer, read_bytes_answer, read_failure};
 use crate::client::response::{WithResponse, read_metadata};
 use crate::client::trial::Trial;
+use crate::compression::Agreed;
 use crate::streaming::{Remote, Sending, Source, Streaming};
 use crate::telemetry::{Watch, outcome_of, sent_outcome};
 use crate::transport::BoxFuture;
@@ -354,7 +355,12 @@ impl<A: Args + Serialize + Send> Restartable<A> {
             return Err(Status::internal("a call with streams with a one-way shape"));
         };
         let codec = self.call.callee.item_codec(&connection);
-        let sending = std::mem::take(&mut self.sources).into_iter().map(|source| Sending::new(source, codec)).collect();
+        let method = self.call.callee.id;
+        let shrink = connection.compression().and_then(|agreed| agreed.of_call(method, self.call.options.compress));
+        let sending = std::mem::take(&mut self.sources)
+            .into_iter()
+            .map(|source| Sending::new(source, codec, shrink.clone()))
+            .collect();
         let live = LiveCall::of(Arc::clone(&connection), key, &self.call.options);
         Ok((Pump::new(connection, key, sending), live, trial))
     }
@@ -550,6 +556,11 @@ pub(crate) struct StreamCallKey {
 }
 
 impl StreamCallKey {
+    /// How items are compressed, where both sides can.
+    pub(crate) fn compression(&self) -> Option<&Agreed> {
+        self.connection.compression()
+    }
+
     pub(crate) fn window_bytes(&self) -> u32 {
         self.connection.own_windows().stream_bytes
     }

@@ -99,7 +99,7 @@ impl Target {
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         });
         let mut link = link.map_err(|error| self.unreachable(&error))?;
-        let mut hello = Hello::new(config.limits);
+        let mut hello = Hello::new(config.limits).with_compression(config.compression.profiles());
         let within = config.limits.handshake_timeout;
         let opening = async {
             if let Some(credentials) = &config.credentials {

@@ -1,5 +1,6 @@
 //! The task of one call: the handler, then its answer.
 
+use crate::compression::Agreed;
 use crate::scratch::with_scratch;
 use crate::server::inbound::{Ended, Failure};
 use crate::server::place::Place;
@@ -35,7 +36,7 @@ pin_project! {
         codec: Codec,
         result: Option<Result<T, Failure<E>>>,
         // What was encoded and found no room.
-        encoded: Option<(Outcome, Codec, Bytes)>,
+        encoded: Option<Encoded>,
     }
 }
 
@@ -108,17 +109,20 @@ where
             return Poll::Ready(());
         }
         let finished = match this.encoded.as_ref() {
-            Some((outcome, codec, body)) => place.poll_finish(*outcome, *codec, &mut Body::shared(body.clone()), cx),
+            Some(encoded) => place.poll_finish(encoded.outcome, encoded.codec, &mut encoded.body(), cx),
             None if place.poll_room(cx).is_pending() => Poll::Pending,
             None => {
                 let Some(result) = this.result.take() else { return Poll::Ready(()) };
                 with_scratch(|buffer| {
                     let max = usize::try_from(place.connection().limits().message_bytes_max).unwrap_or(usize::MAX);
-                    let (outcome, codec, mut body, ended) = encode(result, *this.codec, this.method, max, buffer);
+                    let agreed = place.connection().compression();
+                    let (outcome, codec, mut body, ended) =
+                        encode(result, *this.codec, this.method, max, agreed, buffer);
                     place.tell(ended);
                     let finished = place.poll_finish(outcome, codec, &mut body, cx);
                     if finished.is_pending() {
-                        *this.encoded = Some((outcome, codec, body.into_bytes()));
+                        let plain = body.plain();
+                        *this.encoded = Some(Encoded { outcome, codec, plain, bytes: body.into_bytes() });
                     }
                     finished
                 })
@@ -139,6 +143,24 @@ where
     }
 }
 
+/// What was encoded and found no room.
+struct Encoded {
+    outcome: Outcome,
+    codec: Codec,
+    /// Where it is compressed, the bytes that it had before.
+    plain: Option<u32>,
+    bytes: Bytes,
+}
+
+impl Encoded {
+    fn body(&self) -> Body<'static> {
+        match self.plain {
+            Some(plain) => Body::compressed(self.bytes.clone(), plain),
+            None => Body::shared(self.bytes.clone()),
+        }
+    }
+}
+
 /// Encodes a result as a frame, or as a body where it is linked. What cannot be encoded, or is too long, becomes a status:
 /// that call fails alone.
 fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
@@ -146,6 +168,7 @@ fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
     request: Codec,
     method: &MethodDescriptor,
     bytes_max: usize,
+    agreed: Option<&Agreed>,
     buffer: &'b mut Vec<u8>,
 ) -> (Outcome, Codec, Body<'b>, CallOutcome) {
     // The reply is spoken as the request was. Raw bytes do not say which contract the caller has, so the answer to them
@@ -168,7 +191,14 @@ fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
             let raw = (&mut value as &mut dyn Any).downcast_mut::<Option<Bytes>>().filter(|_| codec != Codec::Json);
             match (raw.and_then(Option::take), &value) {
                 (Some(bytes), _) if bytes.len() > bytes_max => Err(too_long(bytes.len())),
-                (Some(bytes), _) => return (Outcome::Ok, Codec::Raw, Body::shared(bytes), CallOutcome::Ok),
+                (Some(bytes), _) => {
+                    let shrunk = agreed.and_then(|agreed| agreed.shrink(method.id, None, &bytes));
+                    let body = match shrunk {
+                        Some(shrunk) => Body::compressed(shrunk.bytes, shrunk.plain),
+                        None => Body::shared(bytes),
+                    };
+                    return (Outcome::Ok, Codec::Raw, body, CallOutcome::Ok);
+                }
                 (None, Some(value)) => put(Outcome::Ok, codec, value, buffer),
                 (None, None) => Err(Status::unmapped()),
             }
@@ -183,11 +213,15 @@ fn encode<'b, T: Serialize + 'static, E: Serialize + 'static>(
     let ended = |outcome| if outcome == Outcome::Ok { CallOutcome::Ok } else { CallOutcome::Application };
     let status = match encoded {
         Ok((_, body_at)) if buffer.len() - body_at > bytes_max => too_long(buffer.len() - body_at),
-        Ok((outcome, body_at)) if buffer.len() >= HAND_OVER_BYTES => {
-            let body = Body::shared(Bytes::from(std::mem::take(buffer)).split_off(body_at));
-            return (outcome, codec, body, ended(outcome));
-        }
         Ok((outcome, body_at)) => {
+            let plain = buffer.get(body_at..).unwrap_or_default();
+            if let Some(shrunk) = agreed.and_then(|agreed| agreed.shrink(method.id, None, plain)) {
+                return (outcome, codec, Body::compressed(shrunk.bytes, shrunk.plain), ended(outcome));
+            }
+            if buffer.len() >= HAND_OVER_BYTES {
+                let body = Body::shared(Bytes::from(std::mem::take(buffer)).split_off(body_at));
+                return (outcome, codec, body, ended(outcome));
+            }
             ResponseHead::close_frame(buffer, 0);
             return (outcome, codec, Body::framed(buffer, body_at, &[], Bytes::new()), ended(outcome));
         }
@@ -206,7 +240,7 @@ fn put<T: Serialize>(
     buffer: &mut Vec<u8>,
 ) -> Result<(Outcome, usize), Status> {
     buffer.clear();
-    let head = ResponseHead { outcome, codec, metadata: &[], streamed: false, total: None, body: &[] };
+    let head = ResponseHead { outcome, codec, metadata: &[], streamed: false, total: None, plain: None, body: &[] };
     let body_at = head.open_frame(buffer);
     codec::encode(codec, value, buffer).map_err(CodecError::into_encode_status)?;
     Ok((outcome, body_at))

@@ -1,6 +1,7 @@
 //! What of a server can be set.
 
 use crate::auth::{Authenticate, Authorize};
+use crate::compression::Compression;
 use crate::server::error::ServerError;
 use crate::telemetry::Telemetry;
 use punctual_clock::{Clock, SystemClock};
@@ -26,6 +27,8 @@ pub struct ServerConfig {
     /// How long a reply may wait in the queue for others to share its write. Zero: it is written as soon as the connection
     /// has a turn.
     pub write_latency_max: Duration,
+    /// How bodies are compressed where the client can do the same. Off.
+    pub compression: Compression,
     /// How long a stop waits for the calls under way where no other time is given. 10 s.
     pub grace: Duration,
     /// How long a stop waits, behind its grace, for handlers that were cancelled; what is stuck then is reported and left.
@@ -60,6 +63,7 @@ impl Default for ServerConfig {
             budget_max: None,
             budget_default: None,
             write_latency_max: Duration::ZERO,
+            compression: Compression::default(),
             grace: Duration::from_secs(10),
             stuck_after: Duration::from_secs(5),
             connection_age_max: None,
@@ -83,6 +87,7 @@ impl ServerConfig {
     pub fn validate(&self) -> Result<(), ServerError> {
         self.limits.validate().map_err(ServerError::limit)?;
         self.server_limits.validate().map_err(ServerError::limit)?;
+        self.compression.validate().map_err(ServerError::config)?;
         if self.budget_max.is_some_and(|max| max < self.budget_min) {
             return Err(ServerError::config(format!(
                 "budget_max is {:?} and budget_min {:?}; set the first above the other",

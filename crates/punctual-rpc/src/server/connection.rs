@@ -1,5 +1,6 @@
 //! One connection of a server: the lock around the session, and the handlers' host.
 
+use crate::compression::Agreed;
 use crate::driver::{Role, Traffic};
 use crate::server::inbound::{Inbound, Payload};
 use crate::server::place::{Place, REFUSAL_BYTES_MAX};
@@ -31,6 +32,7 @@ pub(crate) struct Connection {
     congested: AtomicBool,
     limits: Limits,
     windows: Windows,
+    compression: Option<Agreed>,
     peer: Peer,
     shared: Arc<Shared>,
     turns: AtomicU64,
@@ -44,6 +46,7 @@ impl Connection {
             congested: AtomicBool::new(false),
             limits: agreement.limits,
             windows: agreement.own,
+            compression: shared.config.compression.agreed(agreement.compression),
             peer,
             shared,
             turns: AtomicU64::new(0),
@@ -62,6 +65,12 @@ impl Connection {
     /// Who the peer is, where it had to prove that.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.peer.identity.as_ref()
+    }
+
+    /// How bodies are compressed, where both sides can.
+    #[inline]
+    pub(crate) fn compression(&self) -> Option<&Agreed> {
+        self.compression.as_ref()
     }
 
     /// What this side is ready to hold of streams.
@@ -105,7 +114,7 @@ impl Connection {
     }
 
     fn start(self: &Arc<Self>, start: Start, block: Block<'_>) {
-        let Start { key, method: id, codec, streams, deadline, metadata, body, whole, .. } = start;
+        let Start { key, method: id, codec, plain, streams, deadline, metadata, body, whole, .. } = start;
         let place = Place::new(Arc::clone(self), key);
         let Some(method) = self.shared.registry.find(id) else {
             let text = format!("no method with id {id:016x}; this server serves {}", self.shared.registry.names());
@@ -138,7 +147,7 @@ impl Connection {
             Ok(Err(status)) => return place.refuse(&status),
             Err(_) => return self.shared.panicked(method.descriptor.full_name),
         }
-        let inbound = Inbound::new(place, method.descriptor, codec, deadline, metadata, body);
+        let inbound = Inbound::new(place, method.descriptor, codec, deadline, metadata, body).compressed(plain);
         // A panic of the service's own dispatch, or of a decoder, ends that call alone.
         if catch_unwind(AssertUnwindSafe(|| method.service.dispatch(method.index, inbound))).is_err() {
             self.shared.panicked(method.descriptor.full_name);

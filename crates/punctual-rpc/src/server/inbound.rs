@@ -1,5 +1,6 @@
 //! A call on its way to its handler.
 
+use crate::compression::Agreed;
 use crate::server::answer::Answer;
 use crate::server::place::Place;
 use crate::server::returned::Returned;
@@ -32,6 +33,8 @@ pub struct Inbound<'a> {
     deadline: Instant,
     metadata: Metadata,
     body: Payload<'a>,
+    /// Where the body is compressed, the bytes that it had before.
+    plain: Option<u32>,
     /// Argument streams that were taken.
     streams_taken: u16,
 }
@@ -45,7 +48,27 @@ pub(crate) enum Payload<'a> {
 /// Arguments, or the bytes that they are still to be decoded from.
 enum Arguments<A> {
     Decoded(A),
-    Encoded(Bytes),
+    Encoded(Encoded),
+}
+
+/// Arguments that their handler's task decodes.
+struct Encoded {
+    codec: Codec,
+    bytes: Bytes,
+    /// Where they are compressed: how, and the bytes that they had before.
+    compressed: Option<(Agreed, u32)>,
+}
+
+impl Encoded {
+    fn decode<A: Args + DeserializeOwned>(self) -> Result<A, Status> {
+        let bytes = match self.compressed {
+            Some((agreed, plain)) => {
+                agreed.inflate(&self.bytes, plain).map_err(|corrupt| Status::invalid_argument(corrupt.to_string()))?
+            }
+            None => self.bytes,
+        };
+        decode(self.codec, &bytes)
+    }
 }
 
 impl<'a> Inbound<'a> {
@@ -57,7 +80,13 @@ impl<'a> Inbound<'a> {
         metadata: Metadata,
         body: Payload<'a>,
     ) -> Self {
-        Inbound { place, method, codec, deadline, metadata, body, streams_taken: 0 }
+        Inbound { place, method, codec, deadline, metadata, body, plain: None, streams_taken: 0 }
+    }
+
+    /// The same with a body that had so many bytes before it was compressed.
+    pub(crate) fn compressed(mut self, plain: Option<u32>) -> Self {
+        self.plain = plain;
+        self
     }
 
     /// The method.
@@ -103,14 +132,14 @@ impl<'a> Inbound<'a> {
         let future = async move {
             let args = match arguments {
                 Arguments::Decoded(args) => args,
-                Arguments::Encoded(bytes) => match decode(codec, &bytes) {
+                Arguments::Encoded(encoded) => match encoded.decode() {
                     Ok(args) => args,
                     Err(status) => return Late(Err(Failure::Status(status))),
                 },
             };
             match handler(args).await {
                 Ok(stream) => {
-                    let ended = Returned::new(connection, key, stream, item_codec).await;
+                    let ended = Returned::new(connection, key, method.id, stream, item_codec).await;
                     Late::<(), E>(Err(Failure::Answered(ended)))
                 }
                 Err(error) => Late(Err(Failure::App(error))),
@@ -141,9 +170,9 @@ impl<'a> Inbound<'a> {
             Arguments::Decoded(args) => {
                 tokio::spawn(Answer::new(place, method, codec, context.scope(handler(args))));
             }
-            Arguments::Encoded(bytes) => {
+            Arguments::Encoded(encoded) => {
                 let future = async move {
-                    match decode(codec, &bytes) {
+                    match encoded.decode() {
                         Ok(args) => Late(handler(args).await.map_err(Failure::App)),
                         Err(status) => Late(Err(Failure::Status(status))),
                     }
@@ -166,9 +195,9 @@ impl<'a> Inbound<'a> {
             Arguments::Decoded(args) => {
                 tokio::spawn(Answer::new(place, method, codec, context.scope(handler(args))));
             }
-            Arguments::Encoded(bytes) => {
+            Arguments::Encoded(encoded) => {
                 let future = async move {
-                    match decode(codec, &bytes) {
+                    match encoded.decode() {
                         Ok(args) => {
                             handler(args).await;
                             Late(Ok(()))
@@ -203,9 +232,10 @@ impl<'a> Inbound<'a> {
     fn open<A: Args + DeserializeOwned>(
         self,
     ) -> Option<(Place, &'static MethodDescriptor, Codec, Context, Arguments<A>)> {
-        let Inbound { place, method, codec, deadline, metadata, body, .. } = self;
+        let Inbound { place, method, codec, deadline, metadata, body, plain, .. } = self;
+        let compressed = plain.and_then(|plain| Some((place.connection().compression()?.clone(), plain)));
         let arguments = match body {
-            Payload::In(block, range) if range.len() <= DECODE_HERE_BYTES_MAX => {
+            Payload::In(block, range) if range.len() <= DECODE_HERE_BYTES_MAX && compressed.is_none() => {
                 match decode_slice(codec, block.get(&range)) {
                     Ok(args) => Arguments::Decoded(args),
                     Err(error) => {
@@ -216,8 +246,11 @@ impl<'a> Inbound<'a> {
                     }
                 }
             }
-            Payload::In(block, range) => Arguments::Encoded(block.keep(block.get(&range))),
-            Payload::Own(bytes) => Arguments::Encoded(bytes),
+            Payload::In(block, range) => {
+                let bytes = block.keep(block.get(&range));
+                Arguments::Encoded(Encoded { codec, bytes, compressed })
+            }
+            Payload::Own(bytes) => Arguments::Encoded(Encoded { codec, bytes, compressed }),
         };
         let host: Arc<dyn Host> = Arc::clone(place.connection()) as _;
         let mut context = Context::new(host, place.key().call().as_u64(), deadline);

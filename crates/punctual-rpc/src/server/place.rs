@@ -78,7 +78,8 @@ impl Place {
     }
 
     fn finish(&mut self, outcome: Outcome, codec: Codec, body: &mut Body<'_>, waker: &mut Option<Waker>) -> bool {
-        let head = ResponseHead { outcome, codec, metadata: &[], streamed: false, total: None, body: &[] };
+        let (metadata, plain) = (&[][..], body.plain());
+        let head = ResponseHead { outcome, codec, metadata, streamed: false, total: None, plain, body: &[] };
         let finished = self.connection.session().finish(self.key, head, body, waker);
         self.settle(finished)
     }

@@ -28,12 +28,19 @@ struct ReturnedPlace {
 }
 
 impl Returned {
-    pub(crate) fn new<T, E>(connection: Arc<Connection>, key: RunKey, stream: Streaming<T, E>, codec: Codec) -> Self
+    pub(crate) fn new<T, E>(
+        connection: Arc<Connection>,
+        key: RunKey,
+        method: u64,
+        stream: Streaming<T, E>,
+        codec: Codec,
+    ) -> Self
     where
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Serialize + DeserializeOwned + From<Status> + Send + 'static,
     {
-        let sending = Sending::new(Box::new(TypedSource(stream)), codec);
+        let shrink = connection.compression().and_then(|agreed| agreed.of_call(method, None));
+        let sending = Sending::new(Box::new(TypedSource(stream)), codec, shrink);
         Returned { place: ReturnedPlace { connection, key }, sending, is_open: false }
     }
 
@@ -92,7 +99,8 @@ impl Sink for ReturnedPlace {
     fn end(&self, end: &End<'_>, waker: &Waker, fresh: &mut Option<Waker>) -> SendPoll {
         let _ = fresh;
         let End { outcome, codec, trailers, body } = *end;
-        let head = ResponseHead { outcome, codec, metadata: trailers, streamed: false, total: None, body: &[] };
+        let head =
+            ResponseHead { outcome, codec, metadata: trailers, streamed: false, total: None, plain: None, body: &[] };
         let mut parked = Some(waker.clone());
         let finished = self.connection.session().finish(self.key, head, &mut Body::copied(body), &mut parked);
         match finished {

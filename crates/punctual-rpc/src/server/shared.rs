@@ -44,7 +44,7 @@ struct Connections {
 
 impl Shared {
     pub(crate) fn new(config: ServerConfig, registry: Registry) -> Self {
-        let welcome = Welcome::new(config.limits, registry.entries());
+        let welcome = Welcome::new(config.limits, registry.entries()).with_compression(config.compression.profiles());
         Shared {
             permits: Permits::new(
                 config.server_limits.running_calls_max as usize,

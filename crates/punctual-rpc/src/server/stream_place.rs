@@ -1,5 +1,6 @@
 //! One argument stream of a call that a handler runs.
 
+use crate::compression::Agreed;
 use crate::server::connection::Connection;
 use punctual_proto::session::{Consumed, Effects, ItemsPoll, RunKey, StreamItem};
 use std::collections::VecDeque;
@@ -16,6 +17,11 @@ pub(crate) struct StreamPlace {
 impl StreamPlace {
     pub(crate) fn new(connection: Arc<Connection>, key: RunKey, stream: u16) -> Self {
         StreamPlace { connection, key, stream }
+    }
+
+    /// How items are compressed, where both sides can.
+    pub(crate) fn compression(&self) -> Option<&Agreed> {
+        self.connection.compression()
     }
 
     pub(crate) fn poll_items(

@@ -108,7 +108,7 @@ impl Remote {
                     self.origin.consume(std::mem::take(&mut self.consumed), &mut effects);
                     effects.run();
                 }
-                return Poll::Ready(Ok(item));
+                return Poll::Ready(self.origin.inflated(item).map_err(RemoteEnd::Failed));
             }
             match self.poll_origin(cx.waker()) {
                 ItemsPoll::Items => {}
@@ -140,6 +140,26 @@ impl Remote {
 }
 
 impl Origin {
+    /// The item as it was before it was compressed.
+    fn inflated(&self, mut item: StreamItem) -> Result<StreamItem, Status> {
+        let Some(plain) = item.plain else { return Ok(item) };
+        let agreed = match self {
+            Origin::Call(call) => call.compression(),
+            Origin::Argument(place) => place.compression(),
+        };
+        // A peer compresses only what was agreed on.
+        let Some(agreed) = agreed else { return Ok(item) };
+        match (agreed.inflate(&item.bytes, plain), self) {
+            (Ok(bytes), _) => {
+                item.bytes = bytes;
+                item.plain = None;
+                Ok(item)
+            }
+            (Err(corrupt), Origin::Call(_)) => Err(Status::data_loss(corrupt.to_string())),
+            (Err(corrupt), Origin::Argument(_)) => Err(Status::invalid_argument(corrupt.to_string())),
+        }
+    }
+
     fn poll(
         &mut self,
         consumed: Consumed,

@@ -1,5 +1,6 @@
 //! From a source to the connection: one stream on its way, item by item, as there is room.
 
+use crate::compression::Shrink;
 use crate::scratch::with_scratch;
 use crate::streaming::read_status;
 use crate::streaming::source::{END_BYTES_MAX, Produced, Source, failed};
@@ -40,6 +41,8 @@ pub(crate) struct Sending {
     /// What is dropped before the end is sent.
     source: Option<Box<dyn Source>>,
     codec: Codec,
+    /// What its items go through, if anything.
+    shrink: Option<Shrink>,
     /// What was produced and found no room.
     pending: Option<Pending>,
     /// The source gave something: it cannot be started again.
@@ -49,8 +52,14 @@ pub(crate) struct Sending {
 }
 
 enum Pending {
-    Item(Codec, Bytes),
-    End { outcome: Outcome, codec: Codec, trailers: Bytes, body: Bytes },
+    /// With the bytes that it had before it was compressed, where it is.
+    Item(Codec, Bytes, Option<u32>),
+    End {
+        outcome: Outcome,
+        codec: Codec,
+        trailers: Bytes,
+        body: Bytes,
+    },
 }
 
 /// How one step went.
@@ -61,8 +70,8 @@ enum Step {
 }
 
 impl Sending {
-    pub(crate) fn new(source: Box<dyn Source>, codec: Codec) -> Self {
-        Sending { source: Some(source), codec, pending: None, taken: false, ended: CallOutcome::Abandoned }
+    pub(crate) fn new(source: Box<dyn Source>, codec: Codec, shrink: Option<Shrink>) -> Self {
+        Sending { source: Some(source), codec, shrink, pending: None, taken: false, ended: CallOutcome::Abandoned }
     }
 
     /// How it ended: abandoned where its source has not come to its end.
@@ -105,13 +114,22 @@ impl Sending {
             let Some(source) = self.source.as_mut() else { return Poll::Ready(Step::Ended) };
             let produced = ready!(source.poll_next(cx, self.codec, buffer));
             self.taken = true;
-            let (codec, mut body) = match check(produced, sink.limits(), buffer) {
-                Produced::Raw(codec, bytes) => (codec, Body::shared(bytes)),
-                Produced::Encoded(codec) if buffer.len() >= HAND_OVER_BYTES => {
+            let produced = check(produced, sink.limits(), buffer);
+            let shrunk = self.shrink.as_ref().and_then(|shrink| match &produced {
+                Produced::Raw(_, bytes) => shrink.shrink(bytes),
+                Produced::Encoded(_) => shrink.shrink(buffer),
+                Produced::End(..) => None,
+            });
+            let (codec, mut body) = match (produced, shrunk) {
+                (Produced::Raw(codec, _) | Produced::Encoded(codec), Some(shrunk)) => {
+                    (codec, Body::compressed(shrunk.bytes, shrunk.plain))
+                }
+                (Produced::Raw(codec, bytes), None) => (codec, Body::shared(bytes)),
+                (Produced::Encoded(codec), None) if buffer.len() >= HAND_OVER_BYTES => {
                     (codec, Body::shared(Bytes::from(std::mem::take(buffer))))
                 }
-                Produced::Encoded(codec) => (codec, Body::copied(buffer)),
-                Produced::End(outcome, codec, trailers) => {
+                (Produced::Encoded(codec), None) => (codec, Body::copied(buffer)),
+                (Produced::End(outcome, codec, trailers), _) => {
                     // What produced goes before the call that it belonged to.
                     self.source = None;
                     self.ended = match outcome {
@@ -125,7 +143,8 @@ impl Sending {
             };
             Poll::Ready(match attempt(cx, |waker, fresh| sink.send(codec, &mut body, waker, fresh)) {
                 Step::Wait => {
-                    self.pending = Some(Pending::Item(codec, body.into_bytes()));
+                    let plain = body.plain();
+                    self.pending = Some(Pending::Item(codec, body.into_bytes(), plain));
                     Step::Wait
                 }
                 step => step,
@@ -135,8 +154,11 @@ impl Sending {
 
     fn retry(&mut self, pending: Pending, cx: &mut Context<'_>, sink: &impl Sink) -> Step {
         let step = match &pending {
-            Pending::Item(codec, bytes) => {
-                let mut body = Body::shared(bytes.clone());
+            Pending::Item(codec, bytes, plain) => {
+                let mut body = match plain {
+                    Some(plain) => Body::compressed(bytes.clone(), *plain),
+                    None => Body::shared(bytes.clone()),
+                };
                 attempt(cx, |waker, fresh| sink.send(*codec, &mut body, waker, fresh))
             }
             Pending::End { outcome, codec, trailers, body } => {

@@ -126,6 +126,7 @@ async fn bytes_behind_the_handshake_are_not_lost() {
         metadata: &[],
         streams: punctual_proto::frame::CallStreams::NONE,
         total: None,
+        plain: None,
         body: br#"{"text":"early"}"#,
     };
     head.put(CallId::counted(1), &mut out);

@@ -27,6 +27,7 @@ fn first_piece(call: CallId, total: u32, body: &[u8]) -> Vec<u8> {
         metadata: &[],
         streams: punctual_proto::frame::CallStreams::NONE,
         total: Some(total),
+        plain: None,
         body,
     };
     let mut out = Vec::new();

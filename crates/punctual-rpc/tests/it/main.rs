@@ -7,6 +7,7 @@ mod breaker;
 mod calls;
 mod cancel;
 mod clusters;
+mod compression;
 mod contracts;
 mod endpoints;
 mod faults;

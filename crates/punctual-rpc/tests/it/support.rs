@@ -7,6 +7,7 @@ pub(crate) mod faulty;
 pub(crate) mod probe;
 pub(crate) mod raw;
 pub(crate) mod site;
+pub(crate) mod squeeze;
 pub(crate) mod streams;
 pub(crate) mod wire;
 

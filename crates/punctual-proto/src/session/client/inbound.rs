@@ -231,12 +231,12 @@ fn complete(slot: &mut Slot, head: ReplyHead, part: Part<'_>, block: Block<'_>, 
 
 fn reply_head(head: &ResponseHead<'_>) -> ReplyHead {
     let metadata_bytes = u32::try_from(head.metadata.len()).unwrap_or(u32::MAX);
-    ReplyHead { outcome: head.outcome, codec: head.codec, metadata_bytes }
+    ReplyHead { outcome: head.outcome, codec: head.codec, metadata_bytes, plain: head.plain }
 }
 
 fn describe_head(failed: bool) -> ReplyHead {
     let outcome = if failed { Outcome::Status } else { Outcome::Ok };
-    ReplyHead { outcome, codec: Codec::Json, metadata_bytes: 0 }
+    ReplyHead { outcome, codec: Codec::Json, metadata_bytes: 0, plain: None }
 }
 
 /// Metadata and body, which lie behind each other at the payload's end.

@@ -75,6 +75,8 @@ pub struct ReplyHead {
     pub codec: Codec,
     /// Bytes of metadata in front of the body.
     pub metadata_bytes: u32,
+    /// Where the body is compressed, the bytes that it had before.
+    pub plain: Option<u32>,
 }
 
 /// Small where most calls go: a reply of some bytes touches nothing that has to be dropped.
@@ -105,7 +107,7 @@ impl Slot {
             number: 0,
             call: CallId::NONE,
             state: State::Free,
-            head: ReplyHead { outcome: Outcome::Status, codec: Codec::Compact, metadata_bytes: 0 },
+            head: ReplyHead { outcome: Outcome::Status, codec: Codec::Compact, metadata_bytes: 0, plain: None },
             waker: None,
             copied: Vec::new(),
             shared: None,

@@ -273,7 +273,7 @@ impl ClientSession {
         now: Instant,
         effects: &mut Effects,
     ) -> Result<(), Violation> {
-        let item = StreamItem { bytes, codec: head.codec, charged: head.charged };
+        let item = StreamItem { bytes, codec: head.codec, charged: head.charged, plain: head.plain };
         let at = call.slot() as usize;
         let late = self.deadlines.has_passed(at, now);
         let ClientSession { slots, flow, out, .. } = self;

@@ -67,6 +67,7 @@ impl ServerSession {
                 metadata: &[],
                 streamed: false,
                 total: None,
+                plain: None,
                 body: &[],
             };
             self.out.push_message(call, head, &mut Body::copied(status), None);

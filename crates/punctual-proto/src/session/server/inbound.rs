@@ -37,6 +37,8 @@ pub struct Start {
     pub method: u64,
     /// How its body is encoded.
     pub codec: Codec,
+    /// Where its body is compressed, the bytes that it had before.
+    pub plain: Option<u32>,
     /// The streams that it announced.
     pub streams: CallStreams,
     /// When its budget ends, [`Instant::FAR`] for never.
@@ -250,7 +252,7 @@ impl ServerSession {
     ) {
         let deadline = self.deadlines.get(key.at as usize);
         let (method, codec, streams) = (head.method, head.codec, head.streams);
-        let start = Start { key, method, codec, streams, deadline, metadata, body, whole };
+        let start = Start { key, method, codec, plain: head.plain, streams, deadline, metadata, body, whole };
         self.incoming.push(Incoming::Start(start));
     }
 

@@ -114,6 +114,7 @@ impl ServerSession {
             metadata: metadata.as_deref().map_or(&[], |metadata| metadata.as_encoded()),
             streamed: true,
             total: None,
+            plain: None,
             body: &[],
         };
         let mut body = Body::default();
@@ -266,7 +267,7 @@ impl ServerSession {
         bytes: Bytes,
         effects: &mut Effects,
     ) -> Result<(), Violation> {
-        let item = StreamItem { bytes, codec: head.codec, charged: head.charged };
+        let item = StreamItem { bytes, codec: head.codec, charged: head.charged, plain: head.plain };
         let taking = match self.argument(Kind::Data, call, head.stream)? {
             Some((streams, index)) => streams.inlets.get(index).is_some_and(Inlet::is_taking),
             None => false,

@@ -16,13 +16,15 @@ pub struct StreamItem {
     pub bytes: Bytes,
     /// How they are encoded.
     pub codec: Codec,
+    /// Where it is compressed, the bytes that it had before.
+    pub plain: Option<u32>,
     /// Whether it counts against the connection's window.
     pub(crate) charged: bool,
 }
 
 impl StreamItem {
     pub(crate) fn cost(&self) -> u64 {
-        cost(self.bytes.len())
+        cost(self.plain.map_or(self.bytes.len(), |plain| plain as usize))
     }
 }
 

@@ -49,7 +49,8 @@ impl Outlet {
         flow: &mut Flow,
         out: &mut Outbox,
     ) -> Result<(), Blocked> {
-        let cost = cost(body.len());
+        // What the item is to its consumer, however few bytes it goes as.
+        let cost = cost(body.plain().map_or(body.len(), |plain| plain as usize));
         if !fits(self.under_way, cost, flow.peer_stream) {
             return Err(Blocked::Credit);
         }
@@ -57,7 +58,7 @@ impl Outlet {
         if charged && !fits(flow.charged, cost, flow.peer_connection) {
             return Err(Blocked::Shared(Waits::Window));
         }
-        let head = DataHead { stream, charged, codec, total: None, body: &[] };
+        let head = DataHead { stream, charged, codec, total: None, plain: body.plain(), body: &[] };
         if !out.stream_fits() || out.has_bulk(call) || out.is_bulk(&head, body) && !out.bulk_fits(body.len()) {
             return Err(Blocked::Shared(Waits::Queue));
         }

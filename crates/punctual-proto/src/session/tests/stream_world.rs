@@ -97,7 +97,7 @@ pub(super) fn agreement() -> Agreement {
         ..Limits::default()
     };
     let capabilities = Capabilities::CANCEL_REASON.union(Capabilities::STREAMS);
-    Agreement { capabilities, limits, own: Windows::from(&limits) }
+    Agreement { capabilities, limits, compression: None, own: Windows::from(&limits) }
 }
 
 impl StreamWorld {

@@ -390,7 +390,8 @@ fn apply(world: &mut StreamWorld, frames: &[u8], from: Direction) -> Result<(), 
 
 fn data(call: CallId, stream: u16, charged: bool, item: &Bytes) -> Vec<u8> {
     let mut frame = Vec::new();
-    crate::frame::DataHead { stream, charged, codec: Codec::Raw, total: None, body: item }.put(call, &mut frame);
+    crate::frame::DataHead { stream, charged, codec: Codec::Raw, total: None, plain: None, body: item }
+        .put(call, &mut frame);
     frame
 }
 

@@ -11,8 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 
-const OK: ResponseHead<'static> =
-    ResponseHead { outcome: Outcome::Ok, codec: Codec::Raw, metadata: &[], streamed: false, total: None, body: &[] };
+const OK: ResponseHead<'static> = ResponseHead {
+    outcome: Outcome::Ok,
+    codec: Codec::Raw,
+    metadata: &[],
+    streamed: false,
+    total: None,
+    plain: None,
+    body: &[],
+};
 
 fn counted() -> (Arc<Counted>, Option<Waker>) {
     let counted = Arc::new(Counted::default());

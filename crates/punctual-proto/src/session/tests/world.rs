@@ -81,7 +81,7 @@ pub(super) struct World {
 pub(super) fn agreement() -> Agreement {
     let limits =
         Limits { running_calls_max: 6, pending_calls_max: 12, send_queue_bytes_max: 1 << 20, ..Limits::default() };
-    Agreement { capabilities: Capabilities::CANCEL_REASON, limits, own: Windows::from(&limits) }
+    Agreement { capabilities: Capabilities::CANCEL_REASON, limits, compression: None, own: Windows::from(&limits) }
 }
 
 pub(super) fn body_of(len: usize, number: u64) -> Bytes {
@@ -137,6 +137,7 @@ impl World {
             metadata: &[],
             streams: CallStreams::NONE,
             total: None,
+            plain: None,
             body: &[],
         }
     }
@@ -358,6 +359,7 @@ impl World {
             metadata: &[],
             streamed: false,
             total: None,
+            plain: None,
             body: &[],
         };
         match self.server.finish(key, head, &mut Body::shared(body), &mut None) {

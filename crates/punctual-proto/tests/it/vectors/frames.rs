@@ -59,6 +59,9 @@ fn read(frame: &[u8], rules: &FrameRules) -> Result<(Kind, Value), Violation> {
             if let Some(total) = head.total {
                 say("total", total.into());
             }
+            if let Some(plain) = head.plain {
+                say("plain", plain.into());
+            }
             if !head.metadata.is_empty() {
                 say("metadata", hex(head.metadata).into());
             }
@@ -77,6 +80,9 @@ fn read(frame: &[u8], rules: &FrameRules) -> Result<(Kind, Value), Violation> {
             }
             if let Some(total) = head.total {
                 say("total", total.into());
+            }
+            if let Some(plain) = head.plain {
+                say("plain", plain.into());
             }
             if !head.metadata.is_empty() {
                 say("metadata", hex(head.metadata).into());
@@ -121,6 +127,9 @@ fn read(frame: &[u8], rules: &FrameRules) -> Result<(Kind, Value), Violation> {
             if let Some(total) = head.total {
                 say("total", total.into());
             }
+            if let Some(plain) = head.plain {
+                say("plain", plain.into());
+            }
             say("body", hex(head.body).into());
         }
         Kind::End => {
@@ -146,7 +155,8 @@ fn write(kind: Kind, meaning: &Value) -> Vec<u8> {
     let call = parsed_call(&meaning["call"]);
     let optional = |key: &str| if meaning[key].is_null() { Vec::new() } else { bytes(meaning, key) };
     let (metadata, body) = (optional("metadata"), optional("body"));
-    let total = meaning["total"].as_u64().map(|total| u32::try_from(total).unwrap());
+    let number = |key: &str| meaning[key].as_u64().map(|number| u32::try_from(number).unwrap());
+    let (total, plain) = (number("total"), number("plain"));
     let stream = u16::try_from(meaning["stream"].as_u64().unwrap_or(0)).unwrap();
     match kind {
         Kind::Handshake => {}
@@ -165,13 +175,15 @@ fn write(kind: Kind, meaning: &Value) -> Vec<u8> {
                 meaning["returned_stream"].as_bool().unwrap_or(false),
             ),
             total,
+            plain,
             body: &body,
         }
         .put(call, &mut out),
         Kind::Response => {
             let (outcome, codec) = (parsed_outcome(meaning), parsed_codec(meaning));
             let streamed = meaning["streamed"].as_bool().unwrap_or(false);
-            ResponseHead { outcome, codec, metadata: &metadata, streamed, total, body: &body }.put(call, &mut out);
+            ResponseHead { outcome, codec, metadata: &metadata, streamed, total, plain, body: &body }
+                .put(call, &mut out);
         }
         Kind::Cancel => {
             let cause = CancelCause::ALL.into_iter().find(|cause| meaning["reason"] == cause.name());
@@ -201,7 +213,7 @@ fn write(kind: Kind, meaning: &Value) -> Vec<u8> {
         }
         Kind::Data => {
             let (charged, codec) = (meaning["charged"].as_bool().unwrap(), parsed_codec(meaning));
-            DataHead { stream, charged, codec, total, body: &body }.put(call, &mut out);
+            DataHead { stream, charged, codec, total, plain, body: &body }.put(call, &mut out);
         }
         Kind::End => {
             let (outcome, codec) = (parsed_outcome(meaning), parsed_codec(meaning));

@@ -2,7 +2,7 @@
 
 use super::{File, bytes, from, hex, is_reads_only, status, text, unhex};
 use punctual_proto::frame::{Direction, FrameHeader, FrameRules, HEADER_BYTES};
-use punctual_proto::handshake::{Capabilities, HandshakeError, Hello, Reply, ServiceEntry, Welcome};
+use punctual_proto::handshake::{Capabilities, HandshakeError, Hello, Profile, Reply, ServiceEntry, Welcome};
 use punctual_proto::limits::Limits;
 use serde_json::{Value, json};
 
@@ -30,12 +30,14 @@ fn read(frame: &[u8], from: Direction) -> Result<(&'static str, Value), Handshak
     if from == Direction::FromClient {
         let hello = Hello::decode(payload)?;
         let mut meaning = side(hello.supported, hello.required, &hello.limits, &hello.agent);
+        say_profiles(&mut meaning, &hello.compression);
         meaning["authentication"] = hex(&hello.authentication).into();
         return Ok(("hello", meaning));
     }
     Ok(match Reply::decode(&header, payload)? {
         Reply::Welcome(welcome) => {
             let mut meaning = side(welcome.supported, welcome.required, &welcome.limits, &welcome.agent);
+            say_profiles(&mut meaning, &welcome.compression);
             let entry = |entry: &ServiceEntry| json!({"name": entry.name, "contract": hex(&entry.contract)});
             meaning["services"] = welcome.services.iter().map(entry).collect();
             ("welcome", meaning)
@@ -51,6 +53,7 @@ fn write(key: &str, meaning: &Value) -> Vec<u8> {
             let mut hello = Hello::new(limits(&meaning["limits"]));
             hello.supported = Capabilities::from_bits(meaning["supported"].as_u64().unwrap());
             hello.required = Capabilities::from_bits(meaning["required"].as_u64().unwrap());
+            hello.compression = profiles(meaning);
             hello.agent = text(meaning, "agent").to_owned();
             hello.authentication = bytes(meaning, "authentication");
             hello.put(&mut out).unwrap();
@@ -64,6 +67,7 @@ fn write(key: &str, meaning: &Value) -> Vec<u8> {
             let mut welcome = Welcome::new(limits(&meaning["limits"]), services);
             welcome.supported = Capabilities::from_bits(meaning["supported"].as_u64().unwrap());
             welcome.required = Capabilities::from_bits(meaning["required"].as_u64().unwrap());
+            welcome.compression = profiles(meaning);
             welcome.agent = text(meaning, "agent").to_owned();
             Reply::Welcome(welcome).put(&mut out).unwrap();
         }
@@ -87,6 +91,18 @@ fn side(supported: Capabilities, required: Capabilities, limits: &Limits, agent:
         },
         "agent": agent,
     })
+}
+
+/// The key is there where the item is.
+fn say_profiles(meaning: &mut Value, profiles: &[Profile]) {
+    if !profiles.is_empty() {
+        meaning["compression"] = profiles.iter().map(|profile| profile.0).collect();
+    }
+}
+
+fn profiles(meaning: &Value) -> Vec<Profile> {
+    let numbers = meaning["compression"].as_array().map_or(&[][..], Vec::as_slice);
+    numbers.iter().map(|number| Profile(u8::try_from(number.as_u64().unwrap()).unwrap())).collect()
 }
 
 fn limits(meaning: &Value) -> Limits {

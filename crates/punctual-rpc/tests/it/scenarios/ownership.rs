@@ -37,6 +37,7 @@ async fn s27_cleanup_never_hits_a_newer_call_in_a_reused_slot() {
         metadata: &[],
         streamed: false,
         total: None,
+        plain: None,
         body: &[8],
     };
     let mut twice = Vec::new();

@@ -1,14 +1,46 @@
-//! The publication gate: scenarios 10 to 19. Compression is not agreed on by this version: the codec stands for everything
-//! that foreign code does between a call's first poll and the gate.
+//! The publication gate: scenarios 10 to 19.
 
 use crate::support::clock::{channel_under, tokio_clock, virtual_clock};
+use crate::support::squeeze::{Slow, profiles};
 use crate::support::wire::{Wire, connected, connected_as, poll_once, settle, welcome};
 use punctual_proto::frame::{CancelCause, Kind};
 use punctual_proto::handshake::Capabilities;
-use punctual_rpc::Code;
+use punctual_rpc::compression::{Compress, Compression};
+use punctual_rpc::{ChannelConfig, Code};
+use std::sync::Arc;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// A channel whose bodies take `during` to compress, and the test's end of it, which agreed to that.
+async fn compressing(
+    mut config: ChannelConfig,
+    profile: Arc<dyn Compress>,
+    during: impl Fn() + Send + Sync + 'static,
+) -> (crate::support::probe::ProbeClient, Wire) {
+    let welcome = welcome().with_compression(vec![profile.profile()]);
+    config.compression = Compression::new().with(Slow { profile, during: Arc::new(during) });
+    connected_as(config, 1 << 20, welcome).await
+}
+
+/// A deadline that passes while the body is compressed keeps the call off the wire, whatever its shape: nothing was
+/// registered, and nothing is sent.
+#[tokio::test(start_paused = true)]
+async fn s10_a_deadline_that_passes_inside_compression_sends_nothing() {
+    for profile in profiles() {
+        let clock = tokio_clock();
+        let slow = clock.clone();
+        let during = move || slow.suspend(2 * SECOND);
+        let (client, mut wire) = compressing(channel_under(clock.clone()), profile, during).await;
+        let error = client.echo(vec![7; 5_000]).timeout(SECOND).await.unwrap_err();
+        assert_eq!(error.status().unwrap().code(), Code::DeadlineExceeded);
+        let flows = crate::support::streams::FlowsClient { channel: client.channel.clone() };
+        let error = flows.raw(vec![7; 5_000]).timeout(SECOND).await.unwrap_err();
+        assert_eq!(error.status().unwrap().code(), Code::DeadlineExceeded);
+        assert_eq!(wire.frames_until_silent().await, []);
+        assert_eq!((client.channel.stats().published, client.channel.stats().pending), (0, 0));
+    }
+}
 
 /// A deadline that passes while the body is made ready keeps the call off the wire.
 #[tokio::test(start_paused = true)]
@@ -63,6 +95,27 @@ async fn s17_a_oneway_that_expired_behind_its_codec_is_refused_at_the_gate() {
     let moved = clock.clone();
     assert!(client.tick_note(move || moved.advance(SECOND)).timeout(SECOND).await.is_err());
     assert_eq!(wire.frames_until_silent().await, []);
+}
+
+/// A one-way that expired while it was compressed is refused at the gate, which reads the clock behind that; one that did
+/// not carries what compression left of its budget.
+#[tokio::test(start_paused = true)]
+async fn s17_a_oneway_that_expired_in_compression_is_refused_at_the_gate() {
+    for profile in profiles() {
+        let clock = virtual_clock();
+        let slow = clock.clone();
+        let during = move || slow.advance(SECOND / 2);
+        let (client, mut wire) = compressing(channel_under(clock.clone()), profile, during).await;
+        let status = client.bulk_note(vec![7; 5_000]).timeout(SECOND / 2).await.unwrap_err();
+        assert_eq!(status.code(), Code::DeadlineExceeded);
+        assert_eq!(wire.frames_until_silent().await, []);
+        client.bulk_note(vec![7; 5_000]).timeout(SECOND).await.unwrap();
+        let frame = wire.call_frame().await;
+        let request = wire.request(&frame);
+        assert_eq!(request.budget_micros.unwrap().get(), 500_000);
+        assert_eq!(request.plain, Some(5_000));
+        assert_eq!(client.channel.stats().published, 1);
+    }
 }
 
 /// A one-way that is not written by its deadline fails, and its cancel follows its request under the same id.

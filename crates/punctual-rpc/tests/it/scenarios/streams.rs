@@ -261,11 +261,13 @@ async fn a_stream_that_is_cut_at_any_byte_is_an_error() {
             metadata: &[],
             streamed,
             total: None,
+            plain: None,
             body: &[],
         };
         head(true).put(request, &mut bytes);
         for item in [&b"first"[..], b"second"] {
-            DataHead { stream: 0, charged: false, codec: Codec::Raw, total: None, body: item }.put(request, &mut bytes);
+            DataHead { stream: 0, charged: false, codec: Codec::Raw, total: None, plain: None, body: item }
+                .put(request, &mut bytes);
         }
         let end = EndHead { stream: 0, outcome: Outcome::Ok, codec: Codec::Compact, metadata: &[], body: &[] };
         end.put(request, &mut bytes);

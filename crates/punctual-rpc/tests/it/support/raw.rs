@@ -24,12 +24,15 @@ impl Raw {
     }
 
     pub(crate) async fn connect(site: &Site) -> Self {
+        Self::connect_as(site, Hello::new(Limits::default())).await
+    }
+
+    pub(crate) async fn connect_as(site: &Site, hello: Hello) -> Self {
         let mut raw = Raw {
             link: Self::link(site).await,
             bytes: BytesMut::new(),
             rules: FrameRules::handshake(Direction::FromServer),
         };
-        let hello = Hello::new(Limits::default());
         let mut out = PREFACE.to_vec();
         hello.put(&mut out).unwrap();
         raw.send(&out).await;
@@ -95,6 +98,7 @@ impl Raw {
             metadata: &[],
             streams: punctual_proto::frame::CallStreams::NONE,
             total: None,
+            plain: None,
             body: &body,
         };
         let mut out = Vec::new();

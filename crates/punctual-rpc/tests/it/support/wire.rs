@@ -170,6 +170,7 @@ impl Wire {
             metadata: &[],
             streamed: false,
             total: None,
+            plain: None,
             body: &body,
         };
         let mut out = Vec::new();

@@ -24,6 +24,7 @@ impl StreamWorld {
             metadata: &[],
             streams,
             total: None,
+            plain: None,
             body: &[],
         };
         let mut body = Body::shared(body_of(len, 0));

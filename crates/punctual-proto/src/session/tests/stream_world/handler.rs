@@ -98,7 +98,7 @@ impl StreamWorld {
         let codec = if outcome == Outcome::Status { Codec::Compact } else { Codec::Raw };
         let mut bytes = Vec::new();
         Status::internal("over").encode(&mut bytes);
-        let head = ResponseHead { outcome, codec, metadata: &[], streamed: false, total: None, body: &[] };
+        let head = ResponseHead { outcome, codec, metadata: &[], streamed: false, total: None, plain: None, body: &[] };
         match self.server.finish(run.key, head, &mut Body::copied(&bytes), &mut None) {
             Finished::Done { .. } => {
                 self.handlers.remove(handler);
