@@ -1,4 +1,4 @@
-//! Ownership: scenarios 27 and 28.
+//! Ownership: scenarios 26 to 28.
 
 use crate::support::Site;
 use crate::support::clock::{channel_under, virtual_clock};
@@ -6,8 +6,110 @@ use crate::support::site::Kind;
 use crate::support::wire::{connected, poll_once};
 use punctual_proto::codec::Codec;
 use punctual_proto::frame::{Outcome, ResponseHead};
+use punctual_rpc::telemetry::{CallEnd, Observe, ObservedCall, Telemetry};
+use punctual_rpc::{ChannelConfig, Code, ServerConfig};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+use tracing::Subscriber;
+
+/// Counts its calls, and panics at the end of each.
+#[derive(Debug, Default)]
+struct Panicking(AtomicU64);
+
+impl Observe for Panicking {
+    fn ended(&self, _: &ObservedCall, _: &CallEnd) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        panic!("this observer is broken");
+    }
+}
+
+/// Counts what is told of errors.
+struct Errors(Arc<AtomicU64>);
+
+impl Subscriber for Errors {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::ERROR
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// Whoever is told of the ends of calls and panics is told once of each, on either side; the call has its result, its slot and
+/// its place are free, and that something is wrong is told.
+#[tokio::test]
+async fn s26_a_terminal_callback_that_panics_costs_no_call() {
+    let told = Arc::new(AtomicU64::new(0));
+    let _guard = tracing::subscriber::set_default(Errors(Arc::clone(&told)));
+    let (ours, theirs) = (Arc::new(Panicking::default()), Arc::new(Panicking::default()));
+    let mut server = ServerConfig::default();
+    server.telemetry = Telemetry::new().observer(theirs.clone());
+    server.limits.running_calls_max = 2;
+    let site = Site::start_with(Kind::Inproc, server).await;
+    let mut config = ChannelConfig::default();
+    config.telemetry = Telemetry::new().observer(ours.clone());
+    config.limits.pending_calls_max = 2;
+    let client = site.client_with(config).await;
+    for at in 0..20 {
+        assert_eq!(client.add(at, 1).await, Ok(at + 1));
+        let error = client.wait(1).timeout(Duration::from_millis(1)).await.unwrap_err();
+        assert_eq!(error.status().unwrap().code(), Code::DeadlineExceeded);
+        let mut dropped = client.wait(1);
+        assert!(poll_once(&mut dropped).await.is_pending());
+        drop(dropped);
+    }
+    while site.server.stats().running > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ours.0.load(Ordering::SeqCst), 60, "once for each call");
+    // A call that is cancelled before its handler was polled has none to be told of.
+    assert!((20..=60).contains(&theirs.0.load(Ordering::SeqCst)), "{theirs:?}");
+    assert_eq!(client.channel.stats().pending, 0);
+    let panics = ours.0.load(Ordering::SeqCst) + theirs.0.load(Ordering::SeqCst);
+    assert_eq!(told.load(Ordering::SeqCst), panics, "each is told of");
+    assert_eq!((site.server.stats().panics, client.channel.stats().connections), (0, 1));
+}
+
+/// A task whose waker panics is woken once, and takes no other call with it: the next ones go through.
+#[tokio::test]
+async fn s26_a_waker_that_panics_costs_its_own_call_alone() {
+    struct Broken(AtomicU64);
+    impl Wake for Broken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            panic!("this waker is broken");
+        }
+    }
+    let site = Site::start(Kind::Inproc).await;
+    let client = site.client().await;
+    assert_eq!(client.add(1, 2).await, Ok(3));
+    let broken = Arc::new(Broken(AtomicU64::new(0)));
+    let mut call = client.add(3, 4);
+    assert!(Pin::new(&mut call).poll(&mut Context::from_waker(&Waker::from(broken.clone()))).is_pending());
+    while broken.0.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(call);
+    assert_eq!(client.add(5, 6).wait_for_ready().await, Ok(11));
+    assert_eq!(broken.0.load(Ordering::SeqCst), 1);
+    assert_eq!(client.channel.stats().pending, 0);
+}
 
 /// A late reply to a dropped call never reaches the call that has its slot now.
 #[tokio::test(start_paused = true)]
