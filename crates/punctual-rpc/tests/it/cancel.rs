@@ -53,6 +53,36 @@ async fn a_hundred_thousand_dropped_calls_leave_no_trace(kind: Kind) {
     assert_eq!(site.server.stats().running, 0);
 }
 
+/// What a million calls that were dropped leave allocated on both sides is no more than what a few thousand do.
+#[test]
+fn a_million_dropped_calls_leave_memory_flat() {
+    // One thread, whose allocations can be counted.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let site = runtime.block_on(Site::start(Kind::Inproc));
+    let client = runtime.block_on(site.client());
+    let drop_calls = |rounds: u32| {
+        runtime.block_on(async {
+            for _ in 0..rounds {
+                let mut calls: Vec<_> = (0..100).map(|_| client.wait(1)).collect();
+                for call in &mut calls {
+                    assert!(poll_once(call).await.is_pending());
+                }
+                drop(calls);
+                settle().await;
+            }
+            while site.server.stats().running > 0 {
+                tokio::task::yield_now().await;
+            }
+            // What the test itself notes down.
+            drop(std::mem::take(&mut *site.ledger.cancelled.lock().unwrap()));
+        });
+    };
+    drop_calls(100);
+    let counted = allocation_counter::measure(|| drop_calls(10_000));
+    assert!(counted.count_total > 1_000_000, "the server allocates for each handler: {counted:?}");
+    assert!(counted.bytes_current < 64 << 10, "{counted:?}");
+}
+
 async fn eight_slots_serve_any_number_of_calls(kind: Kind) {
     let mut config = ChannelConfig::default();
     config.limits.pending_calls_max = 8;
