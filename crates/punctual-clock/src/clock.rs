@@ -1,4 +1,4 @@
-//! The clock trait and the operating system's clock. Virtual clocks are the testkit's.
+//! The clock trait and the operating system's clock.
 
 use crate::{Instant, Timestamp};
 use std::fmt::Debug;

@@ -8,8 +8,9 @@ pub mod one_by_one;
 pub mod store_model;
 pub mod store_suite;
 
-pub use clock::{CountingClock, SteppedClock, TokioClock, VirtualClock};
+pub use clock::{CountingClock, SteppedClock};
 pub use cut_proxy::{Cut, CutProxy};
 pub use faulty_link::{Faults, FaultyLink, Way};
 pub use faulty_store::{Fault, FaultyStore, Op};
 pub use one_by_one::OneByOne;
+pub use punctual_clock::{TokioClock, VirtualClock};

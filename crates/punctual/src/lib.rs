@@ -77,6 +77,7 @@
 //! - `tls`: `tls://` addresses.
 //! - `tower`: `tower` layers around calls.
 //! - `prometheus`: metrics of calls as the text that Prometheus scrapes ([`rpc::telemetry`]).
+//! - `testing`: `clock::TokioClock`, which follows tokio's paused time, so that tests let days pass in a moment.
 //! - `otel`: traces and metrics of calls for OpenTelemetry ([`rpc::telemetry`]).
 //!
 //! Without default features this crate is the RPC runtime alone, and compiles no SQL.
@@ -202,6 +203,9 @@ pub use punctual_rpc::{
 pub use serde;
 
 /// Time and chance, as everything here takes them: a test, a simulation or a replay owns both.
+///
+/// Channels, servers, engines and the store in memory take a [`Clock`](clock::Clock). In tests under tokio's paused time that is a
+/// `TokioClock` (feature `testing`), and `examples/testing` shows how.
 pub mod clock {
     pub use punctual_clock::*;
 }

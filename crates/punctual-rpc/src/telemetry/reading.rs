@@ -40,7 +40,7 @@ impl ChannelStats {
         vec![
             counter("published", "Requests published", self.published),
             counter("retries", "Attempts made again by a retry policy", self.retries),
-            counter("hedges", "Second attempts at calls whose first took too long", self.hedges),
+            counter("hedges", "Attempts that joined one that took long", self.hedges),
             counter("resends", "Calls sent again because a server went away before it took them", self.resends),
             counter("late_replies", "Replies that came for a call that was over", self.late_replies),
             counter("cancels", "Cancels sent", self.cancels),
@@ -55,7 +55,7 @@ impl ChannelStats {
             counter("sent_bytes", "Bytes written to transports", self.sent_bytes),
             counter("received_bytes", "Bytes read from transports", self.received_bytes),
             gauge("open_connections", "Connections open", self.open_connections),
-            gauge("open_breakers", "Endpoints that are left alone because their calls fail", self.open_breakers),
+            gauge("open_breakers", "Endpoints whose circuit breaker is not closed", self.open_breakers),
             gauge("pending", "Calls that wait for a reply", self.pending),
             gauge("queued_bytes", "Bytes queued for transports", self.queued_bytes),
             gauge("streams", "Streams open", self.streams),

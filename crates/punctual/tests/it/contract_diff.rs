@@ -5,7 +5,7 @@
 
 mod methods;
 mod plain;
-mod types;
+mod shapes;
 
 use punctual::Schema;
 use punctual::contract::{
