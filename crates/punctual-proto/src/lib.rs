@@ -1,5 +1,6 @@
 //! The wire protocol of Punctual as state machines without I/O.
 
+pub mod admission;
 pub mod codec;
 pub mod contract;
 pub mod describe;

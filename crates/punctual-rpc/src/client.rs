@@ -56,4 +56,5 @@ pub use retry::{ATTEMPTS_MAX, RetryBudget, RetryPolicy};
 pub(crate) use streams::StreamCallKey;
 pub use streams::{ClientStream, Duplex, OneWayStream, ServerStream, StreamCall, Streams};
 pub use streams_json::{JsonItems, JsonReply, JsonStream};
+pub(crate) use timer::sleep_until;
 pub use unary::Unary;

@@ -25,11 +25,15 @@ pub use client::{
     Resolver, Response, RetryBudget, RetryPolicy, Select, ServerStream, Snapshots, StreamCall, Streams, Unary,
     WithResponse,
 };
+pub use punctual_proto::admission::{AdmissionLimits, Rate, ScopeLimits};
 pub use punctual_proto::contract::MethodDescriptor;
 pub use punctual_proto::describe::{HealthStatus, ServiceDescription};
 pub use punctual_proto::limits::{Limits, ServerLimits};
 pub use punctual_proto::status::{CallError, Code, Status};
-pub use server::{Inbound, Server, ServerBuilder, ServerConfig, ServerError, ServerHandle, Service, Stopped};
+pub use server::{
+    ByMetadata, ByTenant, Inbound, Partition, Server, ServerBuilder, ServerConfig, ServerError, ServerHandle, Service,
+    Stopped,
+};
 pub use stats::{ChannelStats, ServerStats};
 pub use streaming::Streaming;
 pub use telemetry::{CallEnd, CallOutcome, Observe, ObservedCall, Propagate, Side, Telemetry};

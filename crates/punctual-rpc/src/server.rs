@@ -1,6 +1,7 @@
 //! The server: listeners, connections, and the handlers that they run.
 
 mod accept;
+mod admission;
 mod answer;
 mod builder;
 mod config;
@@ -19,6 +20,7 @@ mod shared;
 mod stop;
 mod stream_place;
 
+pub use admission::{ByMetadata, ByTenant, Partition};
 pub use builder::{Server, ServerBuilder};
 pub use config::ServerConfig;
 pub use error::ServerError;

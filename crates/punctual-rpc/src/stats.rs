@@ -71,6 +71,10 @@ pub struct ServerStats {
     pub cancelled: u64,
     /// Calls whose budget ended here.
     pub expired: u64,
+    /// Calls that the admission control refused.
+    pub admission_refused: u64,
+    /// Calls that wait at the admission control now.
+    pub admission_waiting: u64,
     /// Handlers that panicked.
     pub panics: u64,
     /// Connections that finished their handshake.

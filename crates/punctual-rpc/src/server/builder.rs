@@ -72,6 +72,11 @@ impl ServerBuilder {
     pub async fn bind(self) -> Result<Server, ServerError> {
         self.config.validate()?;
         let registry = Registry::new(self.services)?;
+        if let Some(name) = registry.unknown(&self.config.admission) {
+            let text =
+                format!("the admission control names {name:?}, which is not served here; serve it, or drop its limits");
+            return Err(ServerError::config(text));
+        }
         // Else every client would be told so, one by one.
         Reply::Welcome(Welcome::new(self.config.limits, registry.entries()))
             .put(&mut Vec::new())

@@ -2,9 +2,11 @@
 
 use crate::auth::{Authenticate, Authorize};
 use crate::compression::Compression;
+use crate::server::admission::Partition;
 use crate::server::error::ServerError;
 use crate::telemetry::Telemetry;
 use punctual_clock::{Clock, SystemClock};
+use punctual_proto::admission::AdmissionLimits;
 use punctual_proto::limits::{Limits, ServerLimits};
 use punctual_proto::session::BudgetPolicy;
 use std::sync::Arc;
@@ -18,6 +20,11 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// The limits over all connections.
     pub server_limits: ServerLimits,
+    /// Which calls are let in, which wait and which are refused, before anything of them is decoded. Everything is let in.
+    pub admission: AdmissionLimits,
+    /// Which calls share a partition, where [`ServerConfig::admission`] limits those. `None`: those of one tenant, as
+    /// [`ByTenant`](crate::ByTenant) says.
+    pub partition: Option<Arc<dyn Partition>>,
     /// A budget below this is refused with DeadlineExceeded. Zero: none is.
     pub budget_min: Duration,
     /// A budget above this is cut to it. `None`.
@@ -59,6 +66,8 @@ impl Default for ServerConfig {
         ServerConfig {
             limits: Limits::default(),
             server_limits: ServerLimits::default(),
+            admission: AdmissionLimits::default(),
+            partition: None,
             budget_min: Duration::ZERO,
             budget_max: None,
             budget_default: None,
@@ -88,6 +97,7 @@ impl ServerConfig {
         self.limits.validate().map_err(ServerError::limit)?;
         self.server_limits.validate().map_err(ServerError::limit)?;
         self.compression.validate().map_err(ServerError::config)?;
+        self.admission.validate().map_err(ServerError::config)?;
         if self.budget_max.is_some_and(|max| max < self.budget_min) {
             return Err(ServerError::config(format!(
                 "budget_max is {:?} and budget_min {:?}; set the first above the other",

@@ -148,6 +148,12 @@ impl Connection {
             Err(_) => return self.shared.panicked(method.descriptor.full_name),
         }
         let inbound = Inbound::new(place, method.descriptor, codec, deadline, metadata, body).compressed(plain);
+        if let Some(door) = &self.shared.door {
+            if catch_unwind(AssertUnwindSafe(|| door.enter(self, inbound))).is_err() {
+                self.shared.panicked(method.descriptor.full_name);
+            }
+            return;
+        }
         // A panic of the service's own dispatch, or of a decoder, ends that call alone.
         if catch_unwind(AssertUnwindSafe(|| method.service.dispatch(method.index, inbound))).is_err() {
             self.shared.panicked(method.descriptor.full_name);
@@ -158,6 +164,15 @@ impl Connection {
     fn watch(&self, method: &'static MethodDescriptor, metadata: Option<&Metadata>) -> Option<Box<Watch>> {
         let config = &self.shared.config;
         Watch::server(&config.telemetry, &config.clock, method, metadata, &self.peer.address)
+    }
+
+    /// Starts a call that was let in.
+    pub(crate) fn dispatch(&self, inbound: Inbound<'_>) {
+        let descriptor = inbound.method();
+        let Some(method) = self.shared.registry.find(descriptor.id) else { return };
+        if catch_unwind(AssertUnwindSafe(|| method.service.dispatch(method.index, inbound))).is_err() {
+            self.shared.panicked(descriptor.full_name);
+        }
     }
 
     /// Whether the peer is still who it was, and may call this.

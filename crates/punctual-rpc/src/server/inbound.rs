@@ -1,6 +1,7 @@
 //! A call on its way to its handler.
 
 use crate::compression::Agreed;
+use crate::server::admission::Admitted;
 use crate::server::answer::Answer;
 use crate::server::place::Place;
 use crate::server::returned::Returned;
@@ -20,6 +21,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Bodies from this length on are decoded in the handler's task, so that they delay no other call of the connection.
 const DECODE_HERE_BYTES_MAX: usize = 1_024;
@@ -99,6 +101,47 @@ impl<'a> Inbound<'a> {
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// When the call's budget ends, on the server's clock; [`Instant::FAR`] for never.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Bytes that are held of the call while it waits.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let body = match &self.body {
+            Payload::In(_, range) => range.len(),
+            Payload::Own(bytes) => bytes.len(),
+        };
+        body + self.metadata.as_encoded().len()
+    }
+
+    /// Keeps the permit of the admission control with the call's place.
+    pub(crate) fn admit(&mut self, admitted: Admitted) {
+        self.place.admit(admitted);
+    }
+
+    /// The same without what it came in.
+    pub(crate) fn into_owned(self) -> Inbound<'static> {
+        let Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken } = self;
+        let body = Payload::Own(match body {
+            // Copied: a block is many calls, and this one may wait for long.
+            Payload::In(block, range) => Bytes::copy_from_slice(block.get(&range)),
+            Payload::Own(bytes) => bytes,
+        });
+        Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken }
+    }
+
+    /// Ready when the call is over, also while nobody runs it.
+    pub(crate) fn poll_over(&self, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        self.place.poll_over(cx)
+    }
+
+    /// The call is over: its place goes back without an answer.
+    pub(crate) fn forget(self) {
+        self.place.release();
     }
 
     /// The next of the arguments that are streams, in the order of the method: as many as that has. One that is not taken

@@ -1,6 +1,7 @@
 //! A call's place in its connection's table, held by whoever is to answer it.
 
 use crate::scratch::with_scratch;
+use crate::server::admission::Admitted;
 use crate::server::connection::Connection;
 use crate::telemetry::{CallOutcome, Watch};
 use punctual_proto::codec::Codec;
@@ -20,11 +21,18 @@ pub(crate) struct Place {
     held: bool,
     /// Where somebody looks on.
     watch: Option<Box<Watch>>,
+    /// Given back with the place.
+    admitted: Option<Box<Admitted>>,
 }
 
 impl Place {
     pub(crate) fn new(connection: Arc<Connection>, key: RunKey) -> Self {
-        Place { connection, key, held: true, watch: None }
+        Place { connection, key, held: true, watch: None, admitted: None }
+    }
+
+    /// Keeps the permit of the admission control for as long as the place is held.
+    pub(crate) fn admit(&mut self, admitted: Admitted) {
+        self.admitted = Some(Box::new(admitted));
     }
 
     /// The same call, seen by these.

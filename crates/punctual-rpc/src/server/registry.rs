@@ -3,7 +3,8 @@
 use crate::server::error::ServerError;
 use crate::server::service::Service;
 use bytes::Bytes;
-use punctual_proto::contract::MethodDescriptor;
+use punctual_proto::admission::AdmissionLimits;
+use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::describe::ServiceDescription;
 use punctual_proto::handshake::ServiceEntry;
 use std::collections::BTreeMap;
@@ -70,6 +71,18 @@ impl Registry {
                 None => return None,
             }
         }
+    }
+
+    /// The contracts that are served.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = &'static ServiceDescriptor> {
+        self.services.iter().map(|service| service.descriptor())
+    }
+
+    /// The first of these names that is no service or method of this server.
+    pub(crate) fn unknown<'a>(&self, admission: &'a AdmissionLimits) -> Option<&'a str> {
+        let method = |name: &str| self.descriptors().any(|one| one.methods.iter().any(|one| one.full_name == name));
+        let service = admission.services.keys().find(|name| !self.has_service(name));
+        service.or_else(|| admission.methods.keys().find(|name| !method(name))).map(String::as_str)
     }
 
     pub(crate) fn has_service(&self, name: &str) -> bool {

@@ -1,5 +1,6 @@
 //! What all connections of a server share.
 
+use crate::server::admission::Door;
 use crate::server::config::ServerConfig;
 use crate::server::connection::Connection;
 use crate::server::handshakes::Handshakes;
@@ -18,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) welcome: Welcome,
     pub(crate) permits: Permits,
+    /// Where calls are held back, if any are.
+    pub(crate) door: Option<Arc<Door>>,
     pub(crate) handshakes: Handshakes,
     /// Told when a connection ends, or comes further in a stop.
     pub(crate) changed: Notify,
@@ -45,7 +48,9 @@ struct Connections {
 impl Shared {
     pub(crate) fn new(config: ServerConfig, registry: Registry) -> Self {
         let welcome = Welcome::new(config.limits, registry.entries()).with_compression(config.compression.profiles());
+        let door = Door::new(&config.admission, config.partition.as_ref(), &registry, &config.clock);
         Shared {
+            door,
             permits: Permits::new(
                 config.server_limits.running_calls_max as usize,
                 config.server_limits.connections_max as usize,
@@ -165,6 +170,9 @@ impl Shared {
             stats.add_flow(&session.flow());
         }
         stats.open_connections = open.len() as u64;
+        if let Some(door) = &self.door {
+            (stats.admission_waiting, stats.admission_refused) = door.counts();
+        }
         stats.panics = self.panics.load(Ordering::Relaxed);
         stats.connections = self.opened.load(Ordering::Relaxed);
         stats.violations = self.violations.load(Ordering::Relaxed);
