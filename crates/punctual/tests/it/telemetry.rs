@@ -2,7 +2,6 @@
 
 mod capture;
 mod desk;
-#[cfg(feature = "prometheus")]
 mod metrics;
 mod observed;
 mod secrets;
