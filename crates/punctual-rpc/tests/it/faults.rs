@@ -243,7 +243,9 @@ async fn deadlines_of_streams_restore_all_credit() {
     let faults = Faults::default();
     let dial = FaultyDial::new(&site.address, faults.clone());
     let client = FlowsClient { channel: ChannelBuilder::dial(dial).config(config).lazy().unwrap() };
+    let sky = faults.clone();
     let weather = tokio::spawn(async move {
+        let faults = sky;
         // The link stands still now and then, or is cut, so that deadlines fall where nothing moves.
         for turn in 0_u64.. {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -293,6 +295,9 @@ async fn deadlines_of_streams_restore_all_credit() {
         result.unwrap();
     }
     weather.abort();
+    // It may have ended while the link stood still.
+    assert!(weather.await.is_err());
+    faults.heal();
     loop {
         let stats = site.server.stats();
         if (stats.running, stats.streams) == (0, 0) {
