@@ -4,6 +4,7 @@ use crate::address::Address;
 use crate::server::accept::accept_all;
 use crate::server::config::ServerConfig;
 use crate::server::error::ServerError;
+use crate::server::intercept::ServerInterceptor;
 use crate::server::listener::Listener;
 use crate::server::registry::Registry;
 use crate::server::service::Service;
@@ -44,6 +45,12 @@ impl ServerBuilder {
     /// Seen by these.
     pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
         self.config.telemetry = telemetry;
+        self
+    }
+
+    /// Runs each handler inside of this, too; the first one is outermost.
+    pub fn interceptor(mut self, interceptor: impl ServerInterceptor) -> Self {
+        self.config.interceptors.push(Arc::new(interceptor));
         self
     }
 

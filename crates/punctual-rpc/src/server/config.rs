@@ -4,6 +4,7 @@ use crate::auth::{Authenticate, Authorize};
 use crate::compression::Compression;
 use crate::server::admission::Partition;
 use crate::server::error::ServerError;
+use crate::server::intercept::{SERVER_INTERCEPTORS_MAX, ServerInterceptor};
 use crate::telemetry::Telemetry;
 use punctual_clock::{Clock, SystemClock};
 use punctual_proto::admission::AdmissionLimits;
@@ -25,6 +26,8 @@ pub struct ServerConfig {
     /// Which calls share a partition, where [`ServerConfig::admission`] limits those. `None`: those of one tenant, as
     /// [`ByTenant`](crate::ByTenant) says.
     pub partition: Option<Arc<dyn Partition>>,
+    /// Your own code around each handler, the first one outermost. Empty; up to [`SERVER_INTERCEPTORS_MAX`].
+    pub interceptors: Vec<Arc<dyn ServerInterceptor>>,
     /// A budget below this is refused with DeadlineExceeded. Zero: none is.
     pub budget_min: Duration,
     /// A budget above this is cut to it. `None`.
@@ -68,6 +71,7 @@ impl Default for ServerConfig {
             server_limits: ServerLimits::default(),
             admission: AdmissionLimits::default(),
             partition: None,
+            interceptors: Vec::new(),
             budget_min: Duration::ZERO,
             budget_max: None,
             budget_default: None,
@@ -98,6 +102,12 @@ impl ServerConfig {
         self.server_limits.validate().map_err(ServerError::limit)?;
         self.compression.validate().map_err(ServerError::config)?;
         self.admission.validate().map_err(ServerError::config)?;
+        if self.interceptors.len() > SERVER_INTERCEPTORS_MAX {
+            return Err(ServerError::config(format!(
+                "there are {} interceptors; a server has up to {SERVER_INTERCEPTORS_MAX}",
+                self.interceptors.len()
+            )));
+        }
         if self.budget_max.is_some_and(|max| max < self.budget_min) {
             return Err(ServerError::config(format!(
                 "budget_max is {:?} and budget_min {:?}; set the first above the other",

@@ -3,6 +3,7 @@
 use crate::compression::Agreed;
 use crate::server::admission::Admitted;
 use crate::server::answer::Answer;
+use crate::server::intercept::intercepted;
 use crate::server::place::Place;
 use crate::server::returned::Returned;
 use crate::server::stream_place::StreamPlace;
@@ -188,7 +189,7 @@ impl<'a> Inbound<'a> {
                 Err(error) => Late(Err(Failure::App(error))),
             }
         };
-        tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+        run(place, method, codec, context, future);
     }
 
     /// Runs `handler` with the decoded arguments in a task of its own and answers with its result. An error of the type
@@ -220,7 +221,7 @@ impl<'a> Inbound<'a> {
                         Err(status) => Late(Err(Failure::Status(status))),
                     }
                 };
-                tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+                run(place, method, codec, context, future);
             }
         }
     }
@@ -248,7 +249,7 @@ impl<'a> Inbound<'a> {
                         Err(status) => Late(Err(Failure::<()>::Status(status))),
                     }
                 };
-                tokio::spawn(Answer::new(place, method, codec, context.scope(future)));
+                run(place, method, codec, context, future);
             }
         }
     }
@@ -277,8 +278,12 @@ impl<'a> Inbound<'a> {
     ) -> Option<(Place, &'static MethodDescriptor, Codec, Context, Arguments<A>)> {
         let Inbound { place, method, codec, deadline, metadata, body, plain, .. } = self;
         let compressed = plain.and_then(|plain| Some((place.connection().compression()?.clone(), plain)));
+        // What runs before the handler runs before its decoder, too.
+        let is_intercepted = place.connection().shared().interceptors.is_some();
         let arguments = match body {
-            Payload::In(block, range) if range.len() <= DECODE_HERE_BYTES_MAX && compressed.is_none() => {
+            Payload::In(block, range)
+                if range.len() <= DECODE_HERE_BYTES_MAX && compressed.is_none() && !is_intercepted =>
+            {
                 match decode_slice(codec, block.get(&range)) {
                     Ok(args) => Arguments::Decoded(args),
                     Err(error) => {
@@ -304,6 +309,26 @@ impl<'a> Inbound<'a> {
     }
 }
 
+/// Runs what decodes and handles a call in a task of its own, inside of the server's interceptors where it has some.
+fn run<T, E>(
+    place: Place,
+    method: &'static MethodDescriptor,
+    codec: Codec,
+    context: Context,
+    handler: impl Future<Output = Late<T, E>> + Send + 'static,
+) where
+    T: Serialize + Send + 'static,
+    E: Serialize + Send + 'static,
+{
+    match place.connection().shared().interceptors.clone() {
+        None => tokio::spawn(Answer::new(place, method, codec, context.scope(handler))),
+        Some(chain) => {
+            let handler = intercepted(chain, method, handler);
+            tokio::spawn(Answer::new(place, method, codec, context.scope(handler)))
+        }
+    };
+}
+
 /// How a handler failed.
 pub(crate) enum Failure<E> {
     App(E),
@@ -313,7 +338,7 @@ pub(crate) enum Failure<E> {
 }
 
 /// What a handler that was given its arguments in its own task ended with.
-pub(crate) struct Late<T, E>(Result<T, Failure<E>>);
+pub(crate) struct Late<T, E>(pub(super) Result<T, Failure<E>>);
 
 /// What the future of a handler may end with.
 pub(crate) trait Ended {

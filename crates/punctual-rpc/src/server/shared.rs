@@ -4,6 +4,7 @@ use crate::server::admission::Door;
 use crate::server::config::ServerConfig;
 use crate::server::connection::Connection;
 use crate::server::handshakes::Handshakes;
+use crate::server::intercept::Chain;
 use crate::server::permits::Permits;
 use crate::server::registry::Registry;
 use crate::stats::ServerStats;
@@ -21,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) permits: Permits,
     /// Where calls are held back, if any are.
     pub(crate) door: Option<Arc<Door>>,
+    /// What handlers run inside of, if anything.
+    pub(crate) interceptors: Option<Chain>,
     pub(crate) handshakes: Handshakes,
     /// Told when a connection ends, or comes further in a stop.
     pub(crate) changed: Notify,
@@ -51,6 +54,7 @@ impl Shared {
         let door = Door::new(&config.admission, config.partition.as_ref(), &registry, &config.clock);
         Shared {
             door,
+            interceptors: (!config.interceptors.is_empty()).then(|| config.interceptors.clone().into()),
             permits: Permits::new(
                 config.server_limits.running_calls_max as usize,
                 config.server_limits.connections_max as usize,

@@ -25,6 +25,7 @@ mod resend;
 mod response;
 mod retry;
 mod scenarios;
+mod server_interceptors;
 mod stop;
 mod streams;
 mod support;
