@@ -20,8 +20,8 @@ pub use contract::command::{Captured, Command, CommandClient, CommandError, Comm
 pub use contract::http::{Http, HttpClient, HttpError, HttpServer, Response, http};
 pub use queue::{QueueAct, QueueLine};
 pub use schedule::{
-    BackfillDraft, BackfillLine, BackfillReport, BackfillState, CrontabImport, CrontabLine, CrontabReport, LossLine,
-    LostCount, PendingLine, PreviewSlot, RuleText, ScheduleAct, ScheduleDraft, ScheduleEdit, ScheduleLine,
+    BackfillDraft, BackfillLine, BackfillReport, BackfillState, CrontabImport, CrontabLine, CrontabReport, JitterLine,
+    LossLine, LostCount, PendingLine, PreviewSlot, RuleText, ScheduleAct, ScheduleDraft, ScheduleEdit, ScheduleLine,
     ScheduleReport, Triggered, ZoneLine,
 };
 pub use server::ServerInfo;

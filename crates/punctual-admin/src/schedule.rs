@@ -70,6 +70,12 @@ pub struct ScheduleDraft {
     /// The budget of one attempt (`30s`).
     #[serde(default)]
     pub timeout: Option<String>,
+    /// Occurrences become due up to this long (`5m`) after their slots, always equally long in one schedule.
+    #[serde(default)]
+    pub jitter: Option<String>,
+    /// So many failures in a row pause the schedule; none do if absent.
+    #[serde(default)]
+    pub pause_after: Option<u32>,
     /// Begin the schedule anew if one of this name was cancelled; run numbers start again.
     #[serde(default)]
     pub new_series: bool,
@@ -109,6 +115,12 @@ pub struct ScheduleEdit {
     /// The budget of one attempt (`30s`).
     #[serde(default)]
     pub timeout: Option<String>,
+    /// As in [`ScheduleDraft`]; `0s` for none.
+    #[serde(default)]
+    pub jitter: Option<String>,
+    /// As in [`ScheduleDraft`]; 0 for never.
+    #[serde(default)]
+    pub pause_after: Option<u32>,
     /// Only if the definition still has this version; else the one that is read when the edit begins.
     #[serde(default)]
     pub version: Option<u32>,
@@ -261,6 +273,16 @@ pub struct ScheduleLine {
     pub lost: u64,
 }
 
+/// When occurrences become due, after their slots' instants.
+#[punctual::message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JitterLine {
+    /// At most so long (`5m`), in all schedules with this jitter.
+    pub most: String,
+    /// So long in this one, always.
+    pub delay: String,
+}
+
 /// All that is kept of one schedule.
 #[punctual::message]
 #[derive(Debug, Clone, PartialEq)]
@@ -279,6 +301,12 @@ pub struct ScheduleReport {
     pub overlap: String,
     /// How many may be live at once.
     pub max_pending: u32,
+    /// How long after their slots occurrences become due, at most and in this schedule, where that is not at once.
+    #[serde(default)]
+    pub jitter: Option<JitterLine>,
+    /// How many failures in a row pause it.
+    #[serde(default)]
+    pub pause_after: Option<u32>,
     /// The definition's version.
     pub version: u32,
     /// The time rule's era.

@@ -4,7 +4,8 @@ use crate::engine::Engine;
 use crate::methods::Methods;
 use crate::shared::{Phase, Shared};
 use crate::{
-    EngineConfig, Error, ErrorKind, Handlers, claimer, completer, keeper, materialiser, pruner, rescuer, zone_check,
+    EngineConfig, Error, ErrorKind, Handlers, breaker, claimer, completer, keeper, materialiser, pruner, rescuer,
+    zone_check,
 };
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
 use punctual_task::{NAME_BYTES_MAX, Store, check_name};
@@ -113,6 +114,7 @@ fn begin(shared: &Arc<Shared>) -> Result<(), Error> {
     shared.spawn_loop("rescuer", rescuer::run);
     shared.spawn_loop("pruner", pruner::run);
     shared.spawn_loop("zone check", zone_check::run);
+    shared.spawn_loop("breaker", breaker::run);
     Ok(())
 }
 

@@ -144,6 +144,9 @@ fn note(shared: &Shared, entry: &Entry, result: Finished) {
                 let window = if entry.backfilled { 1 } else { shared.window_of(schedule) };
                 shared.sweeps.ended(schedule, window);
             }
+            if let Some(schedule) = &entry.failed_of {
+                shared.failing.add(schedule);
+            }
             if shared.waiters.any() {
                 shared.waiters.ended(finish.task);
             }

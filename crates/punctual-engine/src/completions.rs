@@ -21,6 +21,8 @@ pub(crate) struct Entry {
     pub(crate) worker: WorkerId,
     /// The schedule that it was an occurrence of.
     pub(crate) schedule: Option<ScheduleId>,
+    /// The name of that schedule, where this is a failure for good.
+    pub(crate) failed_of: Option<String>,
     /// Whether a backfill of it made the occurrence: its gate is not the schedule's window.
     pub(crate) backfilled: bool,
     /// Whether the store refused the real end for a lasting reason, and this one says so in its place.
@@ -179,6 +181,7 @@ mod tests {
             },
             worker: WorkerId(worker),
             schedule: None,
+            failed_of: None,
             backfilled: false,
             replaced: false,
         }

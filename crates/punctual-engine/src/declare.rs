@@ -63,6 +63,18 @@ impl<'a> ScheduleBuilder<'a> {
         self.set(|declaration| declaration.spec.late_after = late_after)
     }
 
+    /// Occurrences become due up to this long after their slots, always equally long in one schedule, so that schedules
+    /// with one rule do not all run in one moment; not at all by default.
+    pub fn jitter(self, jitter: Duration) -> Self {
+        self.set(|declaration| declaration.spec.jitter = jitter)
+    }
+
+    /// So many failures in a row, with no success between them, pause the schedule until an operator resumes it; none do by
+    /// default. 1 to 100.
+    pub fn pause_after(self, failures: u32) -> Self {
+        self.set(|declaration| declaration.spec.pause_after = Some(failures))
+    }
+
     /// The occurrences' queue instead of the method's.
     pub fn queue(self, queue: impl Into<String>) -> Self {
         self.set(|declaration| declaration.spec.queue = queue.into())

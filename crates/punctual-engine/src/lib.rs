@@ -64,6 +64,7 @@
 //! ```
 
 mod attempt;
+mod breaker;
 mod builder;
 mod claimer;
 mod completer;

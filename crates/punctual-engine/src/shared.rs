@@ -1,5 +1,6 @@
 //! What all parts of one engine share.
 
+use crate::breaker::Failing;
 use crate::completions::{Completions, Entry};
 use crate::ids::Ids;
 use crate::job::Job;
@@ -14,7 +15,7 @@ use crate::zones::Zones;
 use crate::{EngineConfig, runner};
 use punctual_clock::{Clock, Entropy, Timestamp};
 use punctual_task::decide::Terms;
-use punctual_task::{Claimed, Finish, Policy, Store, StoreError};
+use punctual_task::{Claimed, Finish, Next, Policy, Store, StoreError, TaskState};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) sweeps: SweepSignals,
     pub(crate) waiters: Waiters,
     pub(crate) zones: Zones,
+    pub(crate) failing: Failing,
     phase: watch::Sender<Phase>,
     /// The store's clock less ours, in microseconds, as last measured.
     skew: AtomicI64,
@@ -83,6 +85,7 @@ impl Shared {
             sweeps: SweepSignals::default(),
             waiters: Waiters::default(),
             zones: Zones::default(),
+            failing: Failing::default(),
             phase: watch::Sender::new(Phase::Running),
             skew: AtomicI64::new(0),
             tasks: Mutex::default(),
@@ -220,7 +223,10 @@ impl Shared {
         let occurrence = job.claimed.occurrence.as_ref();
         let schedule = occurrence.map(|occurrence| occurrence.schedule);
         let backfilled = occurrence.is_some_and(|occurrence| occurrence.pass > 0);
-        self.completions.push(Entry { finish, worker: job.worker, schedule, backfilled, replaced: false })
+        let failed = matches!(finish.next, Next::Final(TaskState::Failed));
+        let failed_of = occurrence.filter(|_| failed).map(|occurrence| occurrence.name.clone());
+        let worker = job.worker;
+        self.completions.push(Entry { finish, worker, schedule, failed_of, backfilled, replaced: false })
     }
 
     /// Counts and reports a call that the store failed.

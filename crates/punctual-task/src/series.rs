@@ -8,7 +8,7 @@ pub use spec::{Missed, NOTE_BYTES_MAX, Overflow, Overlap, ScheduleSpec};
 
 use crate::backfill::{Backfill, BackfillPreview, BackfillRequest};
 use crate::id::{ScheduleId, TaskId};
-use crate::schedule::{Slot, ZoneStamp};
+use crate::schedule::{CompiledRule, Slot, ZoneStamp};
 use punctual_clock::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +143,32 @@ pub struct Loss {
     pub count: u64,
     /// Whether `count` is exact; otherwise it is a lower bound, since the range was too long to walk.
     pub exact: bool,
+}
+
+impl Loss {
+    /// Rows of one stretch joined: a long one is decided, and recorded, a pass at a time. `losses` are newest first, as
+    /// [`Store::losses`](crate::Store::losses) gives them, and so is the answer. Two rows are one stretch if they have one
+    /// reason and `rule` has no slot between them; rows of a rule that was replaced stay as they are.
+    #[must_use]
+    pub fn join(rule: &CompiledRule, losses: Vec<Loss>) -> Vec<Loss> {
+        let mut joined: Vec<Loss> = Vec::with_capacity(losses.len());
+        for loss in losses {
+            match joined.last_mut() {
+                Some(later) if later.reason == loss.reason && follows(rule, &loss, later) => {
+                    later.from = loss.from;
+                    later.count = later.count.saturating_add(loss.count);
+                    later.exact &= loss.exact;
+                }
+                _ => joined.push(loss),
+            }
+        }
+        joined
+    }
+}
+
+/// Whether the first slot after `loss` is the first one of `later`.
+fn follows(rule: &CompiledRule, loss: &Loss, later: &Loss) -> bool {
+    matches!(rule.next_after(loss.to), Ok(Some(next)) if next.at == later.from)
 }
 
 /// What a program says at its start about a schedule that it needs.

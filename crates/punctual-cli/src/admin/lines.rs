@@ -1,15 +1,15 @@
 //! What the store keeps, as the contract shows it.
 
 use super::schedules;
-use crate::text::{show_instant, show_missed, show_overlap, show_rule};
+use crate::text::{show_duration, show_instant, show_missed, show_overlap, show_rule};
 use punctual::clock::Timestamp;
 use punctual::task::schedule::{CompiledRule, ZoneVerdict, tzdb_version};
 use punctual::task::{
     AttemptRecord, CancelOutcome, Loss, QueueView, RetryOutcome, ScheduleView, TaskDetail, TaskId, TaskView, WorkerView,
 };
 use punctual_admin::{
-    AttemptLine, LossLine, LostCount, PendingLine, PreviewSlot, QueueLine, ScheduleLine, ScheduleReport, TaskAct,
-    TaskLine, TaskReport, WorkerLine, ZoneLine,
+    AttemptLine, JitterLine, LossLine, LostCount, PendingLine, PreviewSlot, QueueLine, ScheduleLine, ScheduleReport,
+    TaskAct, TaskLine, TaskReport, WorkerLine, ZoneLine,
 };
 use serde_json::Value;
 
@@ -113,6 +113,9 @@ pub(super) fn schedule_report(
         missed: show_missed(view.spec.missed),
         overlap: show_overlap(view.spec.overlap).to_owned(),
         max_pending: view.spec.max_pending,
+        jitter: (!view.spec.jitter.is_zero())
+            .then(|| JitterLine { most: show_duration(view.spec.jitter), delay: show_duration(view.spec.delay()) }),
+        pause_after: view.spec.pause_after,
         version: view.position.version,
         era: view.position.era,
         lost: view

@@ -8,12 +8,12 @@ pub(super) use edit::edit;
 use super::catalog::{Catalog, Commands};
 use super::failures::{bad_field, bad_rule, from_engine, from_input, from_store};
 use super::{lines, preview, tasks};
-use crate::text::{parse_missed, parse_overlap, parse_resume, parse_rule, show_instant};
+use crate::text::{parse_duration, parse_missed, parse_overlap, parse_resume, parse_rule, show_instant};
 use punctual::clock::Timestamp;
 use punctual::engine::{Durable, Engine};
 use punctual::task::schedule::CompiledRule;
 use punctual::task::{
-    Declared, NOTE_BYTES_MAX, Page, Resume, ScheduleCommand, ScheduleSpec, ScheduleState, ScheduleView, Steered,
+    Declared, Loss, NOTE_BYTES_MAX, Page, Resume, ScheduleCommand, ScheduleSpec, ScheduleState, ScheduleView, Steered,
     TaskFilter, TaskOptions, TaskState, TaskView,
 };
 use punctual::{Bytes, Status};
@@ -60,7 +60,7 @@ pub(super) async fn look(engine: &Engine, name: &str) -> Result<Option<ScheduleV
 
 pub(super) async fn show(engine: &Engine, name: String) -> Result<ScheduleReport, Status> {
     let view = find(engine, &name).await?;
-    let losses = engine.store().losses(name.clone(), SHOWN).await.map_err(from_store)?;
+    let losses = losses(engine, &view).await?;
     let pending = pending(engine, &name).await?;
     let next = match view.position.state {
         ScheduleState::Ended | ScheduleState::Cancelled => Vec::new(),
@@ -68,6 +68,18 @@ pub(super) async fn show(engine: &Engine, name: String) -> Result<ScheduleReport
     };
     let now = engine.store().now().await.map_err(from_store)?;
     Ok(lines::schedule_report(&view, &losses, next, &pending, now))
+}
+
+/// The latest stretches of lost slots, newest first. A long one is many rows.
+async fn losses(engine: &Engine, view: &ScheduleView) -> Result<Vec<Loss>, Status> {
+    let rows = engine.store().losses(view.spec.name.clone(), Page::LIMIT_MAX).await.map_err(from_store)?;
+    let mut losses = match CompiledRule::new(&view.spec.rule, view.created) {
+        Ok(rule) => Loss::join(&rule, rows),
+        // Rows can be shown although this build does not know the rule's zone.
+        Err(_) => rows,
+    };
+    losses.truncate(SHOWN as usize);
+    Ok(losses)
 }
 
 /// Occurrences that have not ended, newest first.
@@ -137,7 +149,20 @@ pub(super) async fn store(
 
 async fn create(engine: &Engine, spec: ScheduleSpec) -> Result<Stored, Status> {
     let ScheduleSpec {
-        name, rule, method, queue, level, args, options, missed, overlap, max_pending, late_after, ..
+        name,
+        rule,
+        method,
+        queue,
+        level,
+        args,
+        options,
+        missed,
+        overlap,
+        max_pending,
+        late_after,
+        jitter,
+        pause_after,
+        ..
     } = spec;
     let mut schedule = engine
         .schedule_json(name.clone(), rule, &method, args)
@@ -146,12 +171,16 @@ async fn create(engine: &Engine, spec: ScheduleSpec) -> Result<Stored, Status> {
         .missed(missed)
         .overlap(overlap)
         .max_pending(max_pending)
-        .late_after(late_after);
+        .late_after(late_after)
+        .jitter(jitter);
     if let Some(attempts) = options.attempts {
         schedule = schedule.attempts(attempts);
     }
     if let Some(timeout) = options.timeout {
         schedule = schedule.timeout(timeout);
+    }
+    if let Some(failures) = pause_after {
+        schedule = schedule.pause_after(failures);
     }
     match schedule.await.map_err(from_input)? {
         Declared::Created => Ok(Stored::Created),
@@ -185,6 +214,8 @@ fn spec(catalog: &Catalog, draft: ScheduleDraft) -> Result<ScheduleSpec, Status>
         max_pending,
         attempts,
         timeout,
+        jitter,
+        pause_after,
         ..
     } = draft;
     tasks::name("schedule's name", &name)?;
@@ -205,6 +236,10 @@ fn spec(catalog: &Catalog, draft: ScheduleDraft) -> Result<ScheduleSpec, Status>
     if let Some(count) = max_pending {
         spec.max_pending = count;
     }
+    if let Some(jitter) = jitter {
+        spec.jitter = parse_duration(&jitter).map_err(|error| bad_field("jitter", &error))?;
+    }
+    spec.pause_after = pause_after;
     spec.options = TaskOptions {
         attempts: tasks::attempts(attempts)?,
         timeout: tasks::timeout(timeout.as_deref())?,

@@ -12,6 +12,7 @@ mod demo;
 mod help;
 mod incompatible;
 mod links;
+mod mariadb;
 mod migrate;
 mod postgres;
 mod queues;

@@ -31,6 +31,8 @@ fn schedules_are_added_once() {
             "missed",
             "overlap",
             "max_pending",
+            "jitter",
+            "pause_after",
             "version",
             "era",
             "lost",

@@ -1,6 +1,6 @@
 //! Schedules through the engine: slots run, missed ones are decided, operators steer.
 
-use crate::calls::{Step, on};
+use crate::calls::{Oops, Step, on};
 use crate::world::{Ledger, SECOND, START, World, pass};
 use punctual_clock::Clock;
 use punctual_context::{Context, SlotScope};
@@ -210,4 +210,38 @@ async fn two_engines_create_each_slot_once() {
     let count = slots.len();
     slots.dedup();
     assert_eq!((slots.len(), count), (30, 30));
+}
+
+/// As many failures in a row as a schedule allows pause it, with a note that says so; a success between them begins the count
+/// anew, and other schedules go on.
+#[tokio::test(start_paused = true)]
+async fn failures_in_a_row_pause_a_schedule() {
+    let world = World::new();
+    let ledger = Arc::new(Ledger::default());
+    let ran = Arc::clone(&ledger);
+    // The schedule with arguments 1 succeeds in its third run only, the other one never.
+    let handler = on(move |step: Step| {
+        ran.add(step.n);
+        let good = step.n == 1 && ran.counts().get(&1) == Some(&3);
+        async move { if good { Ok(0) } else { Err(Oops::new(1)) } }
+    });
+    let engine = world.builder().serve(handler).start().await.unwrap();
+    engine.schedule("breaks", Every::new(MINUTE), Step { n: 1 }).attempts(1).pause_after(3).await.unwrap();
+    engine.schedule("goes on", Every::new(MINUTE), Step { n: 2 }).attempts(1).await.unwrap();
+    let state = async || {
+        let view = engine.store().schedule("breaks".to_owned()).await.unwrap().unwrap();
+        (view.position.state, view.position.note)
+    };
+    pass(MINUTE * 5 + SECOND * 30).await;
+    assert_eq!(state().await.0, ScheduleState::Active, "two failures, a success, two failures");
+    pass(MINUTE * 5).await;
+    let (paused, note) = state().await;
+    assert_eq!(paused, ScheduleState::Paused);
+    assert!(note.contains("3 tasks failed in a row"), "{note}");
+    assert_eq!((ledger.counts()[&1], ledger.counts()[&2]), (6, 10));
+
+    // Whoever resumes it without mending it sees it paused by the next failure.
+    engine.steer("breaks", ScheduleCommand::Resume(Resume::FromNow)).await.unwrap();
+    pass(MINUTE * 3).await;
+    assert_eq!((state().await.0, ledger.counts()[&1]), (ScheduleState::Paused, 7));
 }

@@ -82,7 +82,7 @@ pub struct Grant {
     pub slot: Option<SlotKey>,
     /// The nominal instant.
     pub at: Timestamp,
-    /// When the task becomes due: the nominal instant, or now if that is past.
+    /// When the task becomes due: the nominal instant and the schedule's [delay](ScheduleSpec::delay), or now if that is past.
     pub due: Timestamp,
     /// The run number, from 1; 0 for a trigger and in a backfill.
     pub run: u64,

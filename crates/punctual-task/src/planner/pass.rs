@@ -409,7 +409,7 @@ pub(super) fn grant(snapshot: &Snapshot<'_>, before: usize, slot: Slot, now: Tim
         id: None,
         slot: Some(slot.key),
         at: slot.at,
-        due: slot.at.max(now),
+        due: slot.at.after(snapshot.spec.delay()).max(now),
         run: snapshot.position.runs.saturating_add(before as u64).saturating_add(1),
         catch_up,
         pass: 0,

@@ -104,6 +104,14 @@ pub struct ScheduleSpec {
     pub max_pending: u32,
     /// A slot decided later than this after its instant is late.
     pub late_after: Duration,
+    /// Occurrences become due up to this long after their slots' instants, always equally long in one schedule: so
+    /// schedules with one rule do not all run in one moment. 0 by default.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub jitter: Duration,
+    /// So many of its tasks failing in a row, by the order of their creation and with no success between them, pause the
+    /// schedule. Not by default. After a resume the next failure pauses it again, unless one has succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_after: Option<u32>,
 }
 
 impl ScheduleSpec {
@@ -116,6 +124,11 @@ impl ScheduleSpec {
     pub const CATCH_UP_MAX: u32 = 10_000;
     /// The largest [`ScheduleSpec::late_after`]: a slot that a day has passed over is late under any name.
     pub const LATE_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
+
+    /// The largest [`ScheduleSpec::pause_after`].
+    pub const PAUSE_AFTER_MAX: u32 = 100;
+    /// The largest [`ScheduleSpec::jitter`].
+    pub const JITTER_MAX: Duration = Duration::from_secs(24 * 3600);
 
     /// A definition with defaults for the rest: the queue of the service, no options, `latest`, `wait`, 1 pending.
     #[must_use]
@@ -134,7 +147,22 @@ impl ScheduleSpec {
             overlap: Overlap::default(),
             max_pending: 1,
             late_after: Self::LATE_AFTER_DEFAULT,
+            jitter: Duration::ZERO,
+            pause_after: None,
         }
+    }
+
+    /// How long after its slot's instant an occurrence becomes due: a part of [`jitter`](Self::jitter), in whole
+    /// microseconds, that follows from the schedule's name alone. It is the same for each slot, on every host and in every
+    /// release.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        let span = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
+        // The top bits of FNV alone hardly differ between short names that differ in their last letter.
+        let mixed = fnv(self.name.as_bytes()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let part = (u128::from(mixed) * u128::from(span)) >> 64;
+        Duration::from_micros(u64::try_from(part).unwrap_or(span))
     }
 
     /// Checks every limit but the rule's, which its compilation checks.
@@ -171,6 +199,16 @@ impl ScheduleSpec {
                 Self::LATE_AFTER_MAX
             )));
         }
+        if self.jitter > Self::JITTER_MAX {
+            return Err(StoreError::refused(format!(
+                "jitter {:?} is more than the limit of {:?}",
+                self.jitter,
+                Self::JITTER_MAX
+            )));
+        }
+        if let Some(count) = self.pause_after.filter(|count| *count == 0 || *count > Self::PAUSE_AFTER_MAX) {
+            return Err(StoreError::refused(format!("pause_after {count} is not 1 to {}", Self::PAUSE_AFTER_MAX)));
+        }
         if self.options.attempts == Some(0) {
             return Err(StoreError::refused("a task needs at least 1 attempt"));
         }
@@ -184,6 +222,57 @@ impl ScheduleSpec {
     pub fn fingerprint(&self) -> u64 {
         // A definition is plain data with text keys: writing it to memory does not fail.
         let json = serde_json::to_vec(self).unwrap_or_default();
-        json.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+        fnv(&json)
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Every;
+
+    fn named(name: &str, jitter: Duration) -> ScheduleSpec {
+        let rule = Every::new(Duration::from_secs(60)).into();
+        ScheduleSpec { jitter, ..ScheduleSpec::new(name, rule, "Demo/run", Bytes::new()) }
+    }
+
+    /// A schedule's delay is a part of its jitter that never changes, and schedules spread over all of it.
+    #[test]
+    fn schedules_spread_over_their_jitter() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(named("nightly", Duration::ZERO).delay(), Duration::ZERO);
+        assert_eq!(
+            named("nightly", minute).delay(),
+            Duration::from_micros(56_057_373),
+            "as hosts of older releases have it"
+        );
+        let mut tenths = [0; 10];
+        for number in 0..1_000 {
+            let delay = named(&format!("tenant-{number}"), minute).delay();
+            assert!(delay < minute);
+            tenths[usize::try_from(delay.as_secs() / 6).unwrap()] += 1;
+        }
+        assert!(tenths.iter().all(|count| (60..160).contains(count)), "{tenths:?}");
+    }
+
+    /// A jitter or a number of failures beyond its limit is refused; a definition without them reads, and is declared, as before.
+    #[test]
+    fn jitter_and_pauses_are_bounded_and_left_out_where_there_is_none() {
+        let day = ScheduleSpec::JITTER_MAX;
+        assert_eq!(named("s", day).validate(), Ok(()));
+        let refused = named("s", day + Duration::from_micros(1)).validate().unwrap_err();
+        assert!(refused.to_string().contains("86400s"), "{refused}");
+        for count in [0, ScheduleSpec::PAUSE_AFTER_MAX + 1] {
+            let spec = ScheduleSpec { pause_after: Some(count), ..named("s", day) };
+            assert!(spec.validate().unwrap_err().to_string().contains("pause_after"));
+        }
+        let json = serde_json::to_string(&named("s", Duration::ZERO)).unwrap();
+        assert!(!json.contains("jitter") && !json.contains("pause_after"), "{json}");
+        assert_eq!(serde_json::from_str::<ScheduleSpec>(&json).unwrap().jitter, Duration::ZERO);
     }
 }

@@ -4,7 +4,7 @@ use super::{act, check_slots, find};
 use crate::admin::catalog::Catalog;
 use crate::admin::failures::{bad_field, from_engine, from_store};
 use crate::admin::tasks;
-use crate::text::{parse_missed, parse_overlap, parse_rule};
+use crate::text::{parse_duration, parse_missed, parse_overlap, parse_rule};
 use punctual::engine::Engine;
 use punctual::task::{ScheduleCommand, ScheduleSpec, Steered};
 use punctual::{Bytes, Status};
@@ -74,6 +74,12 @@ fn edited(spec: &ScheduleSpec, edit: ScheduleEdit) -> Result<ScheduleSpec, Statu
     }
     if edit.timeout.is_some() {
         spec.options.timeout = tasks::timeout(edit.timeout.as_deref())?;
+    }
+    if let Some(jitter) = edit.jitter {
+        spec.jitter = parse_duration(&jitter).map_err(|error| bad_field("jitter", &error))?;
+    }
+    if let Some(failures) = edit.pause_after {
+        spec.pause_after = Some(failures).filter(|failures| *failures > 0);
     }
     spec.validate().map_err(|error| Status::invalid_argument(error.to_string()))?;
     Ok(spec)

@@ -51,6 +51,13 @@ pub(crate) struct AddArgs {
     /// How long one attempt may take.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
+    /// Occurrences become due up to this long after their slots, always equally long in one schedule, so that schedules
+    /// with one rule do not all run in one moment.
+    #[arg(long, value_name = "DURATION")]
+    jitter: Option<String>,
+    /// Pause the schedule after so many failures in a row.
+    #[arg(long, value_name = "N")]
+    pause_after: Option<u32>,
     /// Replace a schedule of this name.
     #[arg(long)]
     replace: bool,
@@ -76,6 +83,8 @@ pub(super) async fn run(args: AddArgs, target: TargetFlags, output: &mut Output)
         max_pending: args.max_pending,
         attempts: args.attempts,
         timeout: args.timeout,
+        jitter: args.jitter,
+        pause_after: args.pause_after,
         new_series: args.new_series,
     };
     let act = target.ask(async |admin| admin.add_schedule(draft, replace).await).await.map_err(|failure| {

@@ -51,6 +51,13 @@ pub(crate) struct EditArgs {
     /// How long one attempt may take.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
+    /// Occurrences become due up to this long after their slots, always equally long in one schedule, so that schedules
+    /// with one rule do not all run in one moment.
+    #[arg(long, value_name = "DURATION")]
+    jitter: Option<String>,
+    /// Pause the schedule after so many failures in a row; 0 for never.
+    #[arg(long, value_name = "N")]
+    pause_after: Option<u32>,
     /// Only if the definition still has this version, as `schedules show` tells it.
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u32>,
@@ -78,6 +85,8 @@ pub(super) async fn run(args: EditArgs, target: TargetFlags, output: &mut Output
         max_pending: args.max_pending,
         attempts: args.attempts,
         timeout: args.timeout,
+        jitter: args.jitter,
+        pause_after: args.pause_after,
         version: args.if_version,
         decide_first: args.decide_first,
         drop_pending: args.pending == "drop",

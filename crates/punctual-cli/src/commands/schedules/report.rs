@@ -17,6 +17,12 @@ pub(super) fn print(report: &ScheduleReport, output: &mut Output) -> Result<(), 
     field("queue", &report.queue)?;
     field("missed", &report.missed)?;
     field("overlap", &format!("{} (at most {} at once)", report.overlap, report.max_pending))?;
+    if let Some(jitter) = &report.jitter {
+        field("jitter", &format!("due {} after its slots (up to {})", jitter.delay, jitter.most))?;
+    }
+    if let Some(failures) = report.pause_after {
+        field("pauses", &format!("after {failures} failures in a row"))?;
+    }
     field("created", &report.created)?;
     field("version", &format!("{} (era {})", report.version, report.era))?;
     field("runs", &format!("{} ({} live)", schedule.runs, schedule.live))?;

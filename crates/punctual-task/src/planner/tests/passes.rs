@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::schedule::{Cron, SlotKey};
-use crate::series::{LossReason, Overflow, SlotOutcome, Window};
+use crate::series::{Loss, LossReason, Overflow, SlotOutcome, Window};
 
 fn created(plan: &Plan) -> Vec<u64> {
     plan.change.grants.iter().map(|grant| grant.at.since(T0).as_secs() / 60).collect()
@@ -190,4 +190,49 @@ fn a_walk_is_no_longer_than_it_must_be() {
     let bounded = plan(&snapshot, &walk, &all, 0);
     let passed = bounded.slots.iter().filter(|(_, outcome)| *outcome == SlotOutcome::Exists).count();
     assert_eq!((bounded.short, bounded.more, passed), (false, true, WALK_MAX as usize));
+}
+
+/// Jitter puts off when an occurrence becomes due, by the same for each slot, and nothing else: neither which slots are
+/// decided nor which of them are late.
+#[test]
+fn jitter_moves_only_what_is_due_when() {
+    let plain = Series::new(minutely(), Missed::Skip);
+    let mut spread = plain.clone();
+    spread.spec.jitter = Duration::from_secs(3_600);
+    let delay = spread.spec.delay();
+    assert!(delay > Duration::from_secs(120), "else the test shows nothing");
+    let (without, with) = (plain.pass(at(64), 0), spread.pass(at(64), 0));
+    assert_eq!((&without.slots, created(&without)), (&with.slots, created(&with)));
+    assert_eq!(with.change.position, without.change.position);
+    assert_eq!(with.change.grants[0].due, at(60).after(delay));
+    assert_eq!(without.change.grants[0].due, at(64));
+}
+
+/// A stretch of lost slots that takes several passes is several rows, and reads as one range; a slot that ran, another
+/// reason, and a rule that has slots between two rows keep ranges apart.
+#[test]
+fn rows_of_one_stretch_read_as_one_range() {
+    let mut series = Series::new(minutely(), Missed::Skip);
+    let (now, mut rows) = (at(60 * 1_701), Vec::new());
+    for _ in 0..4 {
+        let plan = series.pass(now, 0);
+        rows.extend(plan.change.losses);
+        series.position = plan.change.position;
+    }
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    rows.reverse();
+    let range = Loss { from: at(60), to: at(60 * 1_700), reason: LossReason::Policy, count: 1_700, exact: true };
+    assert_eq!(Loss::join(&series.rule, rows.clone()), [range]);
+
+    let mut apart = rows.clone();
+    apart[1].reason = LossReason::Age;
+    assert_eq!(Loss::join(&series.rule, apart).len(), 3);
+    let mut gone = rows.clone();
+    gone.remove(1);
+    assert_eq!(Loss::join(&series.rule, gone).len(), 2);
+    let mut rough = rows.clone();
+    rough[2].exact = false;
+    assert!(!Loss::join(&series.rule, rough)[0].exact);
+    let denser = CompiledRule::new(&Every::new(Duration::from_secs(30)).anchor(T0).into(), T0).unwrap();
+    assert_eq!(Loss::join(&denser, rows.clone()), rows);
 }
