@@ -33,14 +33,12 @@ mod streams;
 mod streams_json;
 mod target;
 mod timer;
-#[cfg(feature = "tower")]
-mod tower;
 mod trial;
 mod unary;
 mod wiring;
 
 #[cfg(feature = "tower")]
-pub use self::tower::TowerLayer;
+pub use crate::tower::TowerLayer;
 pub use balance::{Balance, Candidate, Select};
 pub use breaker::{BREAKER_WINDOW_MAX, BreakerPolicy};
 pub use channel::{Channel, Drained};

@@ -15,6 +15,8 @@ mod streaming;
 pub mod telemetry;
 #[cfg(feature = "_tls")]
 pub mod tls;
+#[cfg(feature = "tower")]
+mod tower;
 pub mod transport;
 
 pub use address::{Address, AddressError};

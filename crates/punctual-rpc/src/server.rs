@@ -21,6 +21,8 @@ mod shared;
 mod stop;
 mod stream_place;
 
+#[cfg(feature = "tower")]
+pub use crate::tower::TowerLayer;
 pub use admission::{ByMetadata, ByTenant, Partition};
 pub use builder::{Server, ServerBuilder};
 pub use config::ServerConfig;

@@ -144,6 +144,21 @@ impl ServerNext {
     }
 }
 
+#[cfg(feature = "tower")]
+impl ServerNext {
+    /// The way to the handler out of a service, which is called by reference. What stays behind leads nowhere.
+    pub(crate) fn take(&mut self) -> ServerNext {
+        let nowhere = ServerNext {
+            chain: Arc::clone(&self.chain),
+            at: self.chain.len(),
+            handler: Box::pin(async {
+                Err(Status::internal("a layer called a handler twice; a call has it run once"))
+            }),
+        };
+        std::mem::replace(self, nowhere)
+    }
+}
+
 impl fmt::Debug for ServerNext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerNext").field("at", &self.at).finish_non_exhaustive()

@@ -146,3 +146,145 @@ async fn too_many_are_refused() {
     }
     assert!(builder.bind().await.unwrap_err().to_string().contains("33 interceptors"));
 }
+
+#[cfg(feature = "tower")]
+mod tower {
+    use super::*;
+    use crate::support::clock::{channel_under, tokio_clock};
+    use punctual_rpc::ChannelConfig;
+    use punctual_rpc::server::TowerLayer;
+    use std::error::Error;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
+    use tokio::sync::{Semaphore, watch};
+    use tower_layer::Layer;
+    use tower_service::Service;
+
+    type Foreign = Box<dyn Error + Send + Sync>;
+
+    /// Lets a number of calls run at once, of whatever service it is around, and counts those that came.
+    #[derive(Clone)]
+    struct AtMost(Arc<Semaphore>, watch::Sender<u64>);
+
+    struct Limited<S>(S, AtMost);
+
+    impl<S> Layer<S> for AtMost {
+        type Service = Limited<S>;
+
+        fn layer(&self, inner: S) -> Limited<S> {
+            Limited(inner, self.clone())
+        }
+    }
+
+    impl<S, R> Service<R> for Limited<S>
+    where
+        S: Service<R, Response: 'static, Error: 'static, Future: Send + 'static>,
+    {
+        type Response = S::Response;
+        type Error = S::Error;
+        type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+
+        fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+            self.0.poll_ready(cx)
+        }
+
+        fn call(&mut self, request: R) -> Self::Future {
+            let (running, limit) = (self.0.call(request), self.1.clone());
+            Box::pin(async move {
+                limit.1.send_modify(|came| *came += 1);
+                let _permit = limit.0.acquire_owned().await.unwrap();
+                running.await
+            })
+        }
+    }
+
+    /// Ends what takes longer than a second, with an error of its own, or with a status where it is to be polite.
+    #[derive(Clone, Copy)]
+    struct Within {
+        polite: bool,
+    }
+
+    struct Timed<S>(S, Within);
+
+    impl<S> Layer<S> for Within {
+        type Service = Timed<S>;
+
+        fn layer(&self, inner: S) -> Timed<S> {
+            Timed(inner, *self)
+        }
+    }
+
+    impl<S> Service<ServerCall> for Timed<S>
+    where
+        S: Service<ServerCall, Error = Status, Future: Send + 'static>,
+    {
+        type Response = S::Response;
+        type Error = Foreign;
+        type Future = BoxFuture<'static, Result<S::Response, Foreign>>;
+
+        fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Foreign>> {
+            self.0.poll_ready(cx).map_err(Into::into)
+        }
+
+        fn call(&mut self, call: ServerCall) -> Self::Future {
+            let (running, polite) = (self.0.call(call), self.1.polite);
+            Box::pin(async move {
+                match tokio::time::timeout(Duration::from_secs(1), running).await {
+                    Ok(result) => Ok(result?),
+                    Err(_) if polite => Err(Status::aborted("longer than a second").into()),
+                    Err(_) => Err("a secret that no peer may see".into()),
+                }
+            })
+        }
+    }
+
+    /// A layer's state holds over all calls: with room for one, the second handler begins when the first has ended. The
+    /// same layer does the same around the calls of a client.
+    #[tokio::test]
+    async fn a_layer_limits_calls_on_either_side() {
+        for on_server in [true, false] {
+            let limit = AtMost(Arc::new(Semaphore::new(1)), watch::Sender::new(0));
+            let (mut server, mut channel) = (ServerConfig::default(), ChannelConfig::default());
+            if on_server {
+                server.interceptors.push(Arc::new(TowerLayer::new(limit.clone())));
+            } else {
+                channel.interceptors.push(Arc::new(TowerLayer::new(limit.clone())));
+            }
+            let site = Site::start_with(Kind::Tcp, server).await;
+            let client = site.client_with(channel).await;
+            let calls = [client.wait(1), client.wait(2)].map(|call| tokio::spawn(call.into_future()));
+            let mut came = limit.1.subscribe();
+            came.wait_for(|came| *came == 2).await.unwrap();
+            site.ledger.until(|ledger| *ledger.waiting.borrow() == 1).await;
+            // Whoever got in holds the only permit until its handler ends, so no second handler is on its way.
+            assert_eq!(limit.0.available_permits(), 0);
+            assert_eq!(*site.ledger.waiting.borrow(), 1, "on the server: {on_server}");
+            site.ledger.gate.send_replace(true);
+            for (at, call) in (1..).zip(calls) {
+                assert_eq!(call.await.unwrap(), Ok(at));
+            }
+            assert_eq!(*site.ledger.waiting.borrow(), 2);
+        }
+    }
+
+    /// What a handler answers passes through a layer as it is; an error of the layer's own reaches the caller as its
+    /// status where it is one, and without its text where it is not. The handler that it left is dropped.
+    #[tokio::test(start_paused = true)]
+    async fn a_layer_ends_what_takes_too_long() {
+        for polite in [true, false] {
+            let mut config = ServerConfig::default();
+            config.interceptors.push(Arc::new(TowerLayer::new(Within { polite })));
+            let site = Site::start_with(Kind::Inproc, config).await;
+            let client = site.client_with(channel_under(tokio_clock())).await;
+            assert_eq!(client.add(1, 2).await, Ok(3));
+            assert_eq!(client.add(i32::MAX, 1).await, Err(CallError::App(Declined::Overflow)));
+            let failed = client.text("fail:no").await.unwrap_err();
+            assert_eq!(failed.status().unwrap().code(), Code::FailedPrecondition);
+            let error = client.wait(1).await.unwrap_err();
+            let status = error.status().unwrap();
+            let expected = if polite { Status::aborted("longer than a second") } else { Status::unmapped() };
+            assert_eq!((status.code(), status.message()), (expected.code(), expected.message()));
+            assert_eq!(*site.ledger.dropped.borrow(), 1);
+        }
+    }
+}
