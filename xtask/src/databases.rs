@@ -5,6 +5,7 @@
 //! are found is for `programs`, how each is started for `postgres` and `mariadb`, and who ends them for `keeper`.
 
 mod account;
+mod certificate;
 mod debian;
 mod keeper;
 mod mariadb;
@@ -25,6 +26,11 @@ use keeper::Keeper;
 pub(crate) const POSTGRES: &str = "PUNCTUAL_TEST_POSTGRES";
 /// The variable that names a MariaDB server to the tests, as `mysql://user:password@host:port/`.
 pub(crate) const MARIADB: &str = "PUNCTUAL_TEST_MARIADB";
+
+/// The variable that names the file of certificates which the tests trust when they ask that PostgreSQL for TLS.
+const POSTGRES_CA: &str = "PUNCTUAL_TEST_POSTGRES_CA";
+/// The same for that MariaDB.
+const MARIADB_CA: &str = "PUNCTUAL_TEST_MARIADB_CA";
 
 /// The user that the servers are made with; may create databases.
 const USER: &str = "punctual";
@@ -98,14 +104,16 @@ impl Databases {
         // The keeper comes first: from here on the folder and every server in it end with this process.
         let keeper = databases.keeper.insert(Keeper::start(&folder)?);
         account::give(&folder, account)?;
+        let certificate = certificate::make(&folder, account)?;
         for name in missing {
-            let started = match name {
-                POSTGRES => postgres::start(&programs.postgres()?, &folder, account, durability, keeper),
-                _ => mariadb::start(&programs.mariadb()?, &folder, account, durability, keeper),
+            let (trusted, started) = match name {
+                POSTGRES => (POSTGRES_CA, postgres::start(&programs.postgres()?, &folder, account, durability, keeper)),
+                _ => (MARIADB_CA, mariadb::start(&programs.mariadb()?, &folder, account, durability, keeper)),
             };
             let Started { child, url } = started?;
             databases.servers.push(child);
             databases.variables.push((name, url));
+            databases.variables.push((trusted, certificate.public.to_string_lossy().into_owned()));
         }
         Ok(databases)
     }

@@ -30,18 +30,30 @@ impl fmt::Display for Address {
 
 /// Options of a URL that this store takes; the others are of the driver's pool, which it does not use, or would change what
 /// its statements mean.
-const OPTIONS: [&str; 5] = ["require_ssl", "verify_ca", "verify_identity", "built_in_roots", "socket"];
+const OPTIONS: [&str; 6] = ["require_ssl", "verify_ca", "verify_identity", "built_in_roots", "socket", SSL_CA];
+/// The option that is this store's own: a file of certificates in PEM that are trusted instead of the public authorities'.
+const SSL_CA: &str = "ssl_ca";
 
 impl Address {
-    /// Reads `mysql://user:password@host:port/database` or the same with `mariadb://`.
+    /// Reads `mysql://user:password@host:port/database` or the same with `mariadb://`, and the [`OPTIONS`] behind a `?`.
     pub(crate) fn parse(url: &str) -> Result<Self, StoreError> {
         let rest = url.strip_prefix("mysql://").or_else(|| url.strip_prefix("mariadb://"));
         let rest = rest.ok_or_else(|| StoreError::refused(format!("this is no URL of a MySQL database: {HINT}")))?;
-        if let Some((_, options)) = rest.split_once('?') {
-            for option in options.split('&').filter_map(|option| option.split('=').next()) {
-                if !OPTIONS.contains(&option) {
+        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let (mut authorities, mut others) = (None, Vec::new());
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            match name {
+                SSL_CA if value.is_empty() => return Err(StoreError::refused("ssl_ca in the URL names no file")),
+                SSL_CA => {
+                    let read = std::fs::read(value);
+                    let named = |error: std::io::Error| StoreError::refused(format!("ssl_ca={value}: {error}"));
+                    authorities = Some(read.map_err(named)?);
+                }
+                name if OPTIONS.contains(&name) => others.push(option),
+                name => {
                     return Err(StoreError::refused(format!(
-                        "the URL has the option {option:?}, which this store does not take; it takes {}",
+                        "the URL has the option {name:?}, which this store does not take; it takes {}",
                         OPTIONS.join(", ")
                     )));
                 }
@@ -49,7 +61,7 @@ impl Address {
         }
         // What the driver says of a URL names an option and its value, never the password.
         let refused = |error: &UrlError| StoreError::refused(format!("the URL cannot be used ({error}): {HINT}"));
-        let opts = Opts::from_url(&["mysql://", rest].concat()).map_err(|error| refused(&error))?;
+        let opts = Opts::from_url(&format!("mysql://{place}?{}", others.join("&"))).map_err(|error| refused(&error))?;
         let Some(database) = opts.db_name().filter(|name| !name.is_empty()).map(str::to_owned) else {
             return Err(StoreError::refused(format!("the URL names no database: {HINT}")));
         };
@@ -61,7 +73,13 @@ impl Address {
             Some(socket) => format!("mysql://{user}{host}/{database}?socket={socket}"),
             None => format!("mysql://{user}{host}:{}/{database}", opts.tcp_port()),
         };
+        let mut ssl = opts.ssl_opts().cloned();
+        if let Some(authorities) = authorities {
+            let trusting = ssl.unwrap_or_default().with_root_certs(vec![authorities.into()]);
+            ssl = Some(trusting.with_disable_built_in_roots(true));
+        }
         let opts = OptsBuilder::from_opts(opts)
+            .ssl_opts(ssl)
             // The driver would leave the address that was asked for and go to the server's own socket.
             .prefer_socket(false)
             .stmt_cache_size(0)
@@ -94,6 +112,7 @@ mod tests {
             ("mysql://u:geheim@h:3307/d", "mysql://u@h:3307/d"),
             ("mariadb://u:geheim@h/d", "mysql://u@h:3306/d"),
             ("mysql://u:ge%68eim@[::1]/d?require_ssl=true", "mysql://u@[::1]:3306/d"),
+            ("mysql://u:geheim@h/d?require_ssl=true&verify_identity=true", "mysql://u@h:3306/d"),
             ("mysql://u:geheim@localhost/d?socket=/run/s", "mysql://u@localhost/d?socket=/run/s"),
         ] {
             let address = Address::parse(url).expect("a URL");
@@ -114,6 +133,8 @@ mod tests {
             ("mysql://u:geheim@h/d?pool_min=3", "pool_min"),
             ("mysql://u:geheim@h/d?client_found_rows=true", "client_found_rows"),
             ("mysql://u:geheim@h/d?require_ssl=perhaps", "require_ssl"),
+            ("mysql://u:geheim@h/d?ssl_ca=", "ssl_ca"),
+            ("mysql://u:geheim@h/d?ssl_ca=/nowhere/ca.pem", "/nowhere/ca.pem"),
         ] {
             let error = Address::parse(url).expect_err(url);
             assert_eq!(error.kind(), StoreErrorKind::Refused);

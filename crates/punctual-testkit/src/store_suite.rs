@@ -117,6 +117,7 @@ macro_rules! store_suite {
                 overlap_skip_loses_what_does_not_fit
                 overlap_cancel_replaces_the_running_one
                 overlap_allow_creates_all
+                jitter_puts_off_what_is_due
                 too_many_missed_slots_halt
                 a_small_window_says_that_more_is_due
                 a_pause_holds_until_resumed

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::account::{self, Account};
+use super::certificate::Certificate;
 use super::keeper::Keeper;
 use super::programs::MariadbPrograms;
 use super::server::{self, Begin};
@@ -55,6 +56,7 @@ fn try_start(
     keeper: &mut Keeper,
 ) -> Result<Result<Started, String>> {
     let port = free_port()?;
+    let tls = Certificate::below(folder);
     let mut command = programs.server();
     let mut set = |name: &str, value: &str| {
         command.arg(format!("--{name}={value}"));
@@ -68,6 +70,8 @@ fn try_start(
     set("bind-address", "127.0.0.1");
     set("skip-name-resolve", "ON");
     set("max-connections", &CONNECTIONS_MAX.to_string());
+    set("ssl-cert", &tls.public.to_string_lossy());
+    set("ssl-key", &tls.key.to_string_lossy());
     set("performance-schema", "OFF");
     if durability == Durability::Unsynced {
         set("innodb-flush-log-at-trx-commit", "0");

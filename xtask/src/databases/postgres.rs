@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::account::{self, Account};
+use super::certificate::Certificate;
 use super::keeper::Keeper;
 use super::programs::PostgresPrograms;
 use super::server::{self, Begin};
@@ -46,6 +47,7 @@ fn try_start(
     keeper: &mut Keeper,
 ) -> Result<Result<Started, String>> {
     let port = free_port()?;
+    let tls = Certificate::below(folder);
     let mut command = programs.server();
     command.arg("-D").arg(data);
     let mut set = |name: &str, value: &str| {
@@ -57,6 +59,9 @@ fn try_start(
     set("max_connections", &CONNECTIONS_MAX.to_string());
     set("timezone", "GMT");
     set("log_timezone", "GMT");
+    set("ssl", "on");
+    set("ssl_cert_file", &tls.public.to_string_lossy());
+    set("ssl_key_file", &tls.key.to_string_lossy());
     // Compiling a plan takes longer than any statement of ours runs.
     set("jit", "off");
     if durability == Durability::Unsynced {

@@ -10,3 +10,4 @@ mod races;
 mod server;
 mod stand;
 mod suite;
+mod tls;

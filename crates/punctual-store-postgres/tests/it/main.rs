@@ -9,4 +9,5 @@ mod opening;
 mod proxy;
 mod stand;
 mod suite;
+mod tls;
 mod unreadable;

@@ -368,3 +368,21 @@ pub async fn a_small_window_says_that_more_is_due(stand: Stand) {
     assert_eq!(report.next_due, Some(stand.now()));
     assert_eq!(done.position.cursor.unwrap().at, at(180));
 }
+
+/// An occurrence is claimed no earlier than its schedule's jitter says, and its slot stays what it is; the store keeps what a
+/// definition says of jitter and of failures in a row.
+pub async fn jitter_puts_off_what_is_due(stand: Stand) {
+    let spec = ScheduleSpec { jitter: secs(50), pause_after: Some(3), ..minutely("s") };
+    let delay = spec.delay().as_secs();
+    assert!(delay > 0, "else the scenario shows nothing");
+    stand.declare(spec.clone()).await;
+    assert_eq!(stand.view("s").await.spec, spec);
+    stand.advance(60);
+    stand.sweep().await;
+    let worker = stand.worker().await;
+    stand.advance(delay);
+    assert!(stand.claim(worker, 1).await.is_empty(), "parts of a second are left");
+    stand.advance(1);
+    let claimed = stand.claim_one(worker).await;
+    assert_eq!(claimed.occurrence.map(|occurrence| occurrence.at), Some(at(60)));
+}
