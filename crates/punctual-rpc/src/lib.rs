@@ -33,8 +33,8 @@ pub use punctual_proto::describe::{HealthStatus, ServiceDescription};
 pub use punctual_proto::limits::{Limits, ServerLimits};
 pub use punctual_proto::status::{CallError, Code, Status};
 pub use server::{
-    ByMetadata, ByTenant, Inbound, Partition, Server, ServerBuilder, ServerConfig, ServerError, ServerHandle, Service,
-    Stopped,
+    ByMetadata, ByTenant, Contract, Inbound, Partition, Server, ServerBuilder, ServerConfig, ServerError, ServerHandle,
+    Service, Stopped,
 };
 pub use stats::{ChannelStats, ServerStats};
 pub use streaming::Streaming;

@@ -6,7 +6,7 @@ mod source;
 
 pub(crate) use remote::{Origin, Remote, RemoteEnd};
 pub(crate) use sending::{End, Sending, Sink};
-pub(crate) use source::{JsonSource, Source, TypedSource};
+pub(crate) use source::{JsonSource, KeptSource, Source, TypedSource};
 
 use crate::telemetry::{CallOutcome, Watch};
 use futures_core::Stream;

@@ -4,6 +4,7 @@ use crate::auth::Presented;
 use crate::driver::Driver;
 use crate::driver::opening::{Logged, OpeningError, open_server};
 use crate::server::connection::Connection;
+use crate::server::lifetime::Instances;
 use crate::server::listener::{Accepted, Listener};
 use crate::server::retirement::Retirement;
 use crate::server::shared::Shared;
@@ -15,8 +16,8 @@ use punctual_proto::handshake::Hello;
 use punctual_proto::status::Status;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -80,7 +81,7 @@ async fn serve<L: Link>(
         let (reserved, peer) = (&mut reserved, &*peer);
         let opening = async {
             let (mut link, certificates) = secured.await?;
-            let mut identity = None;
+            let (mut identity, mut instances) = (None, Instances::default());
             let admit = async |hello: &Hello| {
                 refuse(&shared, reserved)?;
                 if let Some(authenticator) = &shared.config.authenticator {
@@ -93,10 +94,14 @@ async fn serve<L: Link>(
                     }
                     identity = Some(proved);
                 }
+                if !shared.factories.is_empty() {
+                    let peer = Peer::new(peer).with_identity(identity.clone());
+                    instances = Instances::make(&shared, &peer)?;
+                }
                 Ok(())
             };
             let opened = open_server(&mut link, &shared.welcome, admit).await?;
-            Ok((link, opened, identity))
+            Ok((link, opened, identity, instances))
         };
         let within = shared.config.limits.handshake_timeout;
         let late = || OpeningError::Io(io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long"));
@@ -106,7 +111,7 @@ async fn serve<L: Link>(
             () = handshake.evicted() => Err(late()),
         }
     };
-    let (link, opened, identity) = match opened {
+    let (link, opened, identity, instances) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             shared.failed_handshakes.fetch_add(1, Ordering::Relaxed);
@@ -114,8 +119,8 @@ async fn serve<L: Link>(
             return;
         }
     };
-    let connection =
-        Arc::new(Connection::new(&opened.agreement, Peer::new(peer).with_identity(identity), Arc::clone(&shared)));
+    let peer = Peer::new(peer).with_identity(identity);
+    let connection = Arc::new(Connection::new(&opened.agreement, peer, instances, Arc::clone(&shared)));
     let (id, sealed) = shared.register(&connection);
     reserved.0 = None;
     if shared.is_draining() {
@@ -128,18 +133,21 @@ async fn serve<L: Link>(
     let retirement = Retirement::of(&connection);
     let driver = pin!(Driver::new(link, Arc::clone(&connection), &opened.agreement, opened.rest));
     let connection = Arc::downgrade(&{ connection });
-    let _registered = Registered(&shared, id);
+    let _registered = Registered(&shared, id, connection.clone());
     match retirement {
         Some(retirement) => retirement.accompany(driver, &connection).await,
         None => driver.await,
     }
 }
 
-/// Takes the connection off the list also where its task is dropped.
-struct Registered<'a>(&'a Shared, u64);
+/// Takes the connection off the list also where its task is dropped, once its services are gone.
+struct Registered<'a>(&'a Shared, u64, Weak<Connection>);
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
+        if let Some(connection) = self.2.upgrade() {
+            connection.instances().end();
+        }
         self.0.unregister(self.1);
     }
 }

@@ -4,7 +4,9 @@ use crate::address::Address;
 use crate::server::accept::accept_all;
 use crate::server::config::ServerConfig;
 use crate::server::error::ServerError;
+use crate::server::inbound::Inbound;
 use crate::server::intercept::ServerInterceptor;
+use crate::server::lifetime::{Contract, Factory, PerCall, PerConnection};
 use crate::server::listener::Listener;
 use crate::server::registry::Registry;
 use crate::server::service::Service;
@@ -12,7 +14,9 @@ use crate::server::shared::Shared;
 use crate::server::stop::{Phase, ServerHandle, Serving, Stopped, stop};
 use crate::telemetry::Telemetry;
 use crate::transport::Listen;
+use punctual_context::Peer;
 use punctual_proto::handshake::{Reply, Welcome};
+use punctual_proto::status::Status;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -24,15 +28,42 @@ use tokio::task::JoinSet;
 #[must_use = "a builder makes a server only when it is told to bind"]
 pub struct ServerBuilder {
     services: Vec<Arc<dyn Service>>,
+    factories: Vec<Factory>,
     addresses: Vec<String>,
     custom: Vec<Box<dyn Listen>>,
     config: ServerConfig,
 }
 
 impl ServerBuilder {
-    /// Serves this, too.
+    /// Serves this, too: one instance for all connections and calls.
     pub fn service(mut self, service: impl Service) -> Self {
         self.services.push(Arc::new(service));
+        self
+    }
+
+    /// Serves a service, too, of which every connection has an instance of its own, which all its calls share.
+    ///
+    /// `make` runs in the handshake, once the peer has proved who it is, and must not block. Its status turns the peer away,
+    /// as a panic does. The instance is dropped when the connection has ended, and the last of its calls with it.
+    pub fn service_per_connection<S: Contract>(
+        mut self,
+        make: impl Fn(&Peer) -> Result<S, Status> + Send + Sync + 'static,
+    ) -> Self {
+        self.services.push(Arc::new(PerConnection { place: self.factories.len(), contract: S::contract() }));
+        self.factories.push(Factory::new(make));
+        self
+    }
+
+    /// Serves a service, too, of which every call has an instance of its own.
+    ///
+    /// `make` runs when the call was let in and before its arguments are decoded, in the connection's own task: it must not
+    /// block. Its status is the call's answer; a panic refuses that call alone. The instance is dropped with the call's
+    /// handler, before the call is answered, or with the stream that the handler returned, before its end is sent.
+    pub fn service_per_call<S: Contract>(
+        mut self,
+        make: impl Fn(&Inbound<'_>) -> Result<S, Status> + Send + Sync + 'static,
+    ) -> Self {
+        self.services.push(Arc::new(PerCall::<S, _>::new(make)));
         self
     }
 
@@ -98,7 +129,7 @@ impl ServerBuilder {
             return Err(ServerError::config("a server needs an address to listen on"));
         }
         let addresses = listeners.iter().map(Listener::address).collect();
-        let shared = Arc::new(Shared::new(self.config, registry));
+        let shared = Arc::new(Shared::new(self.config, registry, self.factories));
         let handle = ServerHandle { shared, phase: watch::Sender::new(Phase::Serving), addresses };
         Ok(Server { listeners, serving: Serving(handle.phase.clone()), handle })
     }
@@ -131,6 +162,7 @@ impl Server {
     pub fn builder() -> ServerBuilder {
         ServerBuilder {
             services: Vec::new(),
+            factories: Vec::new(),
             addresses: Vec::new(),
             custom: Vec::new(),
             config: ServerConfig::default(),

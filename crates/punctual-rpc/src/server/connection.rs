@@ -3,6 +3,7 @@
 use crate::compression::Agreed;
 use crate::driver::{Role, Traffic};
 use crate::server::inbound::{Inbound, Payload};
+use crate::server::lifetime::Instances;
 use crate::server::place::{Place, REFUSAL_BYTES_MAX};
 use crate::server::shared::Shared;
 use crate::telemetry::Watch;
@@ -34,13 +35,14 @@ pub(crate) struct Connection {
     windows: Windows,
     compression: Option<Agreed>,
     peer: Peer,
+    instances: Instances,
     shared: Arc<Shared>,
     turns: AtomicU64,
     traffic: Traffic,
 }
 
 impl Connection {
-    pub(crate) fn new(agreement: &Agreement, peer: Peer, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(agreement: &Agreement, peer: Peer, instances: Instances, shared: Arc<Shared>) -> Self {
         Connection {
             session: Mutex::new(ServerSession::new(agreement, shared.config.budgets())),
             congested: AtomicBool::new(false),
@@ -48,6 +50,7 @@ impl Connection {
             windows: agreement.own,
             compression: shared.config.compression.agreed(agreement.compression),
             peer,
+            instances,
             shared,
             turns: AtomicU64::new(0),
             traffic: Traffic::default(),
@@ -65,6 +68,16 @@ impl Connection {
     /// Who the peer is, where it had to prove that.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.peer.identity.as_ref()
+    }
+
+    /// Where it comes from, and who it is.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// The services that it has to itself.
+    pub(crate) fn instances(&self) -> &Instances {
+        &self.instances
     }
 
     /// How bodies are compressed, where both sides can.

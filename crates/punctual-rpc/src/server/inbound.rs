@@ -4,6 +4,7 @@ use crate::compression::Agreed;
 use crate::server::admission::Admitted;
 use crate::server::answer::Answer;
 use crate::server::intercept::intercepted;
+use crate::server::lifetime::{Instance, Instances};
 use crate::server::place::Place;
 use crate::server::returned::Returned;
 use crate::server::stream_place::StreamPlace;
@@ -11,7 +12,7 @@ use crate::streaming::{Origin, Remote, Streaming};
 use crate::telemetry::CallOutcome;
 use bytes::Bytes;
 use punctual_clock::Instant;
-use punctual_context::{Context, Host, Metadata};
+use punctual_context::{Context, Host, Metadata, Peer};
 use punctual_proto::codec::{self, Args, Codec, CodecError};
 use punctual_proto::contract::MethodDescriptor;
 use punctual_proto::session::Block;
@@ -40,6 +41,8 @@ pub struct Inbound<'a> {
     plain: Option<u32>,
     /// Argument streams that were taken.
     streams_taken: u16,
+    /// What lives as long as the call.
+    instance: Option<Instance>,
 }
 
 /// The body, where it lies.
@@ -83,7 +86,7 @@ impl<'a> Inbound<'a> {
         metadata: Metadata,
         body: Payload<'a>,
     ) -> Self {
-        Inbound { place, method, codec, deadline, metadata, body, plain: None, streams_taken: 0 }
+        Inbound { place, method, codec, deadline, metadata, body, plain: None, streams_taken: 0, instance: None }
     }
 
     /// The same with a body that had so many bytes before it was compressed.
@@ -102,6 +105,22 @@ impl<'a> Inbound<'a> {
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// Who calls.
+    #[must_use]
+    pub fn peer(&self) -> &Peer {
+        self.place.connection().peer()
+    }
+
+    /// The services that its connection has to itself.
+    pub(crate) fn instances(&self) -> &Instances {
+        self.place.connection().instances()
+    }
+
+    /// Keeps this up to the end of the call.
+    pub(crate) fn keep(&mut self, instance: Instance) {
+        self.instance = Some(instance);
     }
 
     /// When the call's budget ends, on the server's clock; [`Instant::FAR`] for never.
@@ -126,13 +145,13 @@ impl<'a> Inbound<'a> {
 
     /// The same without what it came in.
     pub(crate) fn into_owned(self) -> Inbound<'static> {
-        let Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken } = self;
+        let Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken, instance } = self;
         let body = Payload::Own(match body {
             // Copied: a block is many calls, and this one may wait for long.
             Payload::In(block, range) => Bytes::copy_from_slice(block.get(&range)),
             Payload::Own(bytes) => bytes,
         });
-        Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken }
+        Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken, instance }
     }
 
     /// Ready when the call is over, also while nobody runs it.
@@ -157,7 +176,7 @@ impl<'a> Inbound<'a> {
 
     /// Runs `handler` with the decoded arguments in a task of its own, answers with the stream that it gives, and sends what
     /// that produces, in the same task. What it does before it makes its future is done as in [`Inbound::unary`].
-    pub fn returned_stream<A, T, S, E, F, Fut>(self, handler: F)
+    pub fn returned_stream<A, T, S, E, F, Fut>(mut self, handler: F)
     where
         A: Args + DeserializeOwned + Send + 'static,
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -167,6 +186,7 @@ impl<'a> Inbound<'a> {
         Fut: Future<Output = Result<Streaming<T, S>, E>> + Send + 'static,
     {
         let (connection, key) = (Arc::clone(self.place.connection()), self.place.key());
+        let instance = self.instance.take();
         let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
         let item_codec = match codec {
             Codec::Raw => Codec::Named,
@@ -183,7 +203,7 @@ impl<'a> Inbound<'a> {
             };
             match handler(args).await {
                 Ok(stream) => {
-                    let ended = Returned::new(connection, key, method.id, stream, item_codec).await;
+                    let ended = Returned::new(connection, key, method.id, stream, item_codec, instance).await;
                     Late::<(), E>(Err(Failure::Answered(ended)))
                 }
                 Err(error) => Late(Err(Failure::App(error))),

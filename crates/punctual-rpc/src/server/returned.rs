@@ -1,7 +1,8 @@
 //! A returned stream on its way to the caller, inside of its handler's task.
 
 use crate::server::connection::Connection;
-use crate::streaming::{End, Sending, Sink, Streaming, TypedSource};
+use crate::server::lifetime::Instance;
+use crate::streaming::{End, KeptSource, Sending, Sink, Source, Streaming, TypedSource};
 use crate::telemetry::CallOutcome;
 use punctual_proto::codec::Codec;
 use punctual_proto::frame::ResponseHead;
@@ -34,13 +35,19 @@ impl Returned {
         method: u64,
         stream: Streaming<T, E>,
         codec: Codec,
+        instance: Option<Instance>,
     ) -> Self
     where
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Serialize + DeserializeOwned + From<Status> + Send + 'static,
     {
         let shrink = connection.compression().and_then(|agreed| agreed.of_call(method, None));
-        let sending = Sending::new(Box::new(TypedSource(stream)), codec, shrink);
+        let source = TypedSource(stream);
+        let source: Box<dyn Source> = match instance {
+            None => Box::new(source),
+            Some(instance) => Box::new(KeptSource::new(source, instance)),
+        };
+        let sending = Sending::new(source, codec, shrink);
         Returned { place: ReturnedPlace { connection, key }, sending, is_open: false }
     }
 

@@ -5,6 +5,7 @@ use crate::server::config::ServerConfig;
 use crate::server::connection::Connection;
 use crate::server::handshakes::Handshakes;
 use crate::server::intercept::Chain;
+use crate::server::lifetime::Factory;
 use crate::server::permits::Permits;
 use crate::server::registry::Registry;
 use crate::stats::ServerStats;
@@ -18,6 +19,8 @@ use tokio::sync::Notify;
 pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) registry: Registry,
+    /// Of the services that have an instance a connection.
+    pub(crate) factories: Vec<Factory>,
     pub(crate) welcome: Welcome,
     pub(crate) permits: Permits,
     /// Where calls are held back, if any are.
@@ -49,7 +52,7 @@ struct Connections {
 }
 
 impl Shared {
-    pub(crate) fn new(config: ServerConfig, registry: Registry) -> Self {
+    pub(crate) fn new(config: ServerConfig, registry: Registry, factories: Vec<Factory>) -> Self {
         let welcome = Welcome::new(config.limits, registry.entries()).with_compression(config.compression.profiles());
         let door = Door::new(&config.admission, config.partition.as_ref(), &registry, &config.clock);
         Shared {
@@ -62,6 +65,7 @@ impl Shared {
             handshakes: Handshakes::new(config.server_limits.handshakes_max as usize),
             config,
             registry,
+            factories,
             welcome,
             changed: Notify::new(),
             violations: AtomicU64::new(0),

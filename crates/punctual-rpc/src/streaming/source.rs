@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// What a source gives.
@@ -57,6 +58,24 @@ where
             self.0.inner = Inner::Over;
         }
         Poll::Ready(produced)
+    }
+}
+
+/// A source and what lives as long as it does, for which it need not know of it. The source goes first.
+pub(crate) struct KeptSource<S> {
+    source: S,
+    _kept: Arc<dyn Any + Send + Sync>,
+}
+
+impl<S> KeptSource<S> {
+    pub(crate) fn new(source: S, kept: Arc<dyn Any + Send + Sync>) -> Self {
+        KeptSource { source, _kept: kept }
+    }
+}
+
+impl<S: Source> Source for KeptSource<S> {
+    fn poll_next(&mut self, cx: &mut Context<'_>, codec: Codec, buffer: &mut Vec<u8>) -> Poll<Produced> {
+        self.source.poll_next(cx, codec, buffer)
     }
 }
 

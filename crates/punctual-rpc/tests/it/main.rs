@@ -16,6 +16,7 @@ mod handshake;
 mod hedge;
 mod hostile;
 mod intercept;
+mod lifetimes;
 mod limits;
 mod listen;
 mod pool;

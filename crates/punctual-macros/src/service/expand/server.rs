@@ -37,6 +37,12 @@ pub(super) fn expand(service: &Service) -> TokenStream {
             }
         }
 
+        impl<T: #ident> #punctual::rpc::Contract for #server<T> {
+            fn contract() -> &'static #punctual::__private::ServiceDescriptor {
+                &#module::DESCRIPTOR
+            }
+        }
+
         #deprecated
         impl<T: #ident> #punctual::rpc::Service for #server<T> {
             fn descriptor(&self) -> &'static #punctual::__private::ServiceDescriptor {

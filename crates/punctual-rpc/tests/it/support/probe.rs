@@ -220,7 +220,7 @@ impl Probe {
         args.a.checked_add(args.b).ok_or(Declined::Overflow)
     }
 
-    async fn wait(self, args: Wait) -> Result<u64, Status> {
+    pub(crate) async fn wait(self, args: Wait) -> Result<u64, Status> {
         let mut dropped = Dropped(Arc::clone(&self.ledger), false);
         self.ledger.waiting.send_modify(|count| *count += 1);
         self.ledger.changed();

@@ -55,6 +55,18 @@ impl Site {
         (Site { address, server: server.spawn(), ledger, faults: faults(kind), _dir: dir }, streams)
     }
 
+    /// A site with services of the test's own.
+    pub(crate) async fn serving(
+        kind: Kind,
+        config: ServerConfig,
+        add: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
+        let (server, dir) = Self::prepare(kind, config);
+        let server = add(server).bind().await.unwrap();
+        let address = server.local_addrs()[0].clone();
+        Site { address, server: server.spawn(), ledger: Arc::default(), faults: faults(kind), _dir: dir }
+    }
+
     fn prepare(kind: Kind, mut config: ServerConfig) -> (ServerBuilder, Option<TempDir>) {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (address, dir) = match kind {
