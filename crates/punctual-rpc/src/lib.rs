@@ -23,9 +23,9 @@ pub use address::{Address, AddressError};
 pub use client::{
     ATTEMPTS_MAX, BREAKER_WINDOW_MAX, Balance, BreakerPolicy, CLUSTERS_MAX, CallOptions, Candidate, Channel,
     ChannelBuilder, ChannelConfig, ClientInterceptor, ClientStream, Clusters, Drained, Duplex, ENDPOINTS_MAX,
-    Endpoints, HEDGES_MAX, HedgePolicy, JsonItems, JsonReply, JsonStream, MethodPolicy, OneWay, OneWayStream, POOL_MAX,
-    Resolver, Response, RetryBudget, RetryPolicy, Select, ServerStream, Snapshots, StreamCall, Streams, Unary,
-    WithResponse,
+    Endpoints, HEDGES_MAX, HealthWatch, HedgePolicy, JsonItems, JsonReply, JsonStream, MethodPolicy, OneWay,
+    OneWayStream, POOL_MAX, Resolver, Response, RetryBudget, RetryPolicy, Select, ServerStream, Snapshots, StreamCall,
+    Streams, Unary, WithResponse,
 };
 pub use punctual_proto::admission::{AdmissionLimits, Rate, ScopeLimits};
 pub use punctual_proto::contract::MethodDescriptor;
@@ -33,8 +33,8 @@ pub use punctual_proto::describe::{HealthStatus, ServiceDescription};
 pub use punctual_proto::limits::{Limits, ServerLimits};
 pub use punctual_proto::status::{CallError, Code, Status};
 pub use server::{
-    ByMetadata, ByTenant, Contract, Inbound, Partition, Server, ServerBuilder, ServerConfig, ServerError, ServerHandle,
-    Service, Stopped,
+    ByMetadata, ByTenant, Contract, Inbound, Partition, PhaseWatch, Server, ServerBuilder, ServerConfig, ServerError,
+    ServerHandle, ServerPhase, Service, Stopped,
 };
 pub use stats::{ChannelStats, ServerStats};
 pub use streaming::Streaming;

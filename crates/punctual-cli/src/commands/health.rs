@@ -66,22 +66,17 @@ async fn watch(channel: &Channel, args: &HealthArgs, output: &mut Output) -> Res
         return Err(Failure::usage(format!("--every {} is too often; give at least {EVERY_MIN:?}", args.every)));
     }
     let service = args.service.as_deref();
-    let mut last = None;
-    loop {
-        let seen = match channel.health(service.unwrap_or_default()).await {
-            Ok(status) => Seen::Says(status),
-            Err(_) => Seen::Unreachable(Unreachable::Unreachable),
-        };
-        if last.replace(seen) != Some(seen) {
-            match seen {
-                seen if output.is_json() => output.json(&Health { server: &args.server, service, status: seen })?,
-                Seen::Says(status) => output.line(status.to_string())?,
-                Seen::Unreachable(_) => output.line("unreachable")?,
-            }
-            output.flush()?;
+    let mut changes = channel.watch_health(service.unwrap_or_default()).every(every);
+    while let Some(seen) = changes.next().await {
+        let seen = seen.map_or(Seen::Unreachable(Unreachable::Unreachable), Seen::Says);
+        match seen {
+            seen if output.is_json() => output.json(&Health { server: &args.server, service, status: seen })?,
+            Seen::Says(status) => output.line(status.to_string())?,
+            Seen::Unreachable(_) => output.line("unreachable")?,
         }
-        tokio::time::sleep(every).await;
+        output.flush()?;
     }
+    Ok(())
 }
 
 pub(crate) async fn run(args: HealthArgs, tls: &TlsFlags, output: &mut Output) -> Result<(), Failure> {

@@ -130,7 +130,7 @@ impl ServerBuilder {
         }
         let addresses = listeners.iter().map(Listener::address).collect();
         let shared = Arc::new(Shared::new(self.config, registry, self.factories));
-        let handle = ServerHandle { shared, phase: watch::Sender::new(Phase::Serving), addresses };
+        let handle = ServerHandle { shared, phase: watch::Sender::new(Phase::Bound), addresses };
         Ok(Server { listeners, serving: Serving(handle.phase.clone()), handle })
     }
 
@@ -195,6 +195,13 @@ impl Server {
     /// As [`Server::serve`].
     pub async fn serve_with_shutdown(self, shutdown: impl Future<Output = ()>) -> Stopped {
         let Server { listeners, serving, handle } = self;
+        handle.phase.send_if_modified(|phase| {
+            let starts = *phase == Phase::Bound;
+            if starts {
+                *phase = Phase::Serving;
+            }
+            starts
+        });
         let mut accepting = JoinSet::new();
         for listener in listeners {
             tracing::info!(address = %listener.address(), "listening");
@@ -202,6 +209,13 @@ impl Server {
         }
         let grace = wait_for_stop(&handle, shutdown).await;
         handle.shared.drain();
+        handle.phase.send_if_modified(|phase| {
+            let begins = *phase == Phase::Serving;
+            if begins {
+                *phase = Phase::Stopping(grace);
+            }
+            begins
+        });
         accepting.shutdown().await;
         let stopped = stop(&handle.shared, grace).await;
         serving.0.send_replace(Phase::Stopped(stopped));

@@ -2,6 +2,7 @@
 //! release; with a bound on the whole.
 
 use crate::server::connection::Connection;
+use crate::server::phase::{PhaseWatch, ServerPhase};
 use crate::server::shared::Shared;
 use crate::stats::ServerStats;
 use punctual_context::CancelReason;
@@ -32,6 +33,7 @@ pub struct Stopped {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Phase {
+    Bound,
     Serving,
     Stopping(Duration),
     /// Whoever served, or stopped, was dropped before its end.
@@ -75,8 +77,10 @@ impl ServerHandle {
             let mut left = false;
             self.phase.send_if_modified(|phase| {
                 left = *phase == Phase::Left;
-                let changes = left || *phase == Phase::Serving;
+                let changes = left || matches!(phase, Phase::Bound | Phase::Serving);
                 if changes {
+                    // Whoever hears of the phase and asks for the health hears the same.
+                    self.shared.drain();
                     *phase = Phase::Stopping(grace);
                 }
                 changes
@@ -101,6 +105,18 @@ impl ServerHandle {
     #[must_use]
     pub fn local_addrs(&self) -> &[String] {
         &self.addresses
+    }
+
+    /// Where the server is on its way from its start to its stop.
+    #[must_use]
+    pub fn phase(&self) -> ServerPhase {
+        ServerPhase::from(*self.phase.borrow())
+    }
+
+    /// Follows the server on that way.
+    #[must_use]
+    pub fn watch(&self) -> PhaseWatch {
+        PhaseWatch::new(self.phase.subscribe())
     }
 
     /// Says how a service does, or the server as a whole with an empty name.
@@ -154,6 +170,13 @@ async fn settle(shared: &Shared, within: Duration, mut done: impl FnMut(&Shared)
     timeout(within, wait).await.is_ok()
 }
 
+/// Says the last word to all that are open.
+fn seal(shared: &Shared) {
+    for connection in shared.seal() {
+        end_drain(&connection, GoAwayReason::Shutdown, STOPPING);
+    }
+}
+
 /// The stop, from the go-away on: accepting has ended already.
 pub(crate) async fn stop(shared: &Shared, grace: Duration) -> Stopped {
     shared.drain();
@@ -161,13 +184,23 @@ pub(crate) async fn stop(shared: &Shared, grace: Duration) -> Stopped {
         begin_drain(&connection, GoAwayReason::Shutdown, STOPPING);
     }
     let awaits_pong = |shared: &Shared| shared.open().iter().any(|connection| connection.session().awaits_pong());
-    settle(shared, PONG_WITHIN.min(grace), |shared| !awaits_pong(shared)).await;
-    for connection in shared.seal() {
-        end_drain(&connection, GoAwayReason::Shutdown, STOPPING);
-    }
+    let mut sealed = false;
+    // The grace is that of the calls, whatever part of it the pongs take.
+    let drained = timeout(grace, async {
+        settle(shared, PONG_WITHIN.min(grace), |shared| !awaits_pong(shared)).await;
+        seal(shared);
+        sealed = true;
+        while !shared.is_quiet() {
+            shared.changed.notified().await;
+        }
+    })
+    .await;
     let mut stopped = Stopped::default();
-    if settle(shared, grace, Shared::is_quiet).await {
+    if drained.is_ok() {
         return stopped;
+    }
+    if !sealed {
+        seal(shared);
     }
     let status = Status::unavailable("the server stopped before the call ended");
     for connection in shared.open() {

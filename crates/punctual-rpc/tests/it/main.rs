@@ -16,6 +16,7 @@ mod handshake;
 mod hedge;
 mod hostile;
 mod intercept;
+mod lifecycle;
 mod lifetimes;
 mod limits;
 mod listen;
