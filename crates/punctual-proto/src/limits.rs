@@ -125,11 +125,15 @@ pub struct ServerLimits {
     pub running_calls_max: u32,
     /// Handshakes under way at once. 64; 1 to 65,536. Small, since each may hold 4 KiB for five seconds unproven.
     pub handshakes_max: u32,
+    /// Handlers of blocking methods that have a thread at once; further ones wait for one in order, as calls that run, until
+    /// their call is over. 64; 1 to 65,536. Small, since each is a thread of the runtime's blocking pool (512 where tokio's
+    /// own setting stands), which files and names are looked up on, too.
+    pub blocking_calls_max: u32,
 }
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        ServerLimits { connections_max: 1_024, running_calls_max: 65_536, handshakes_max: 64 }
+        ServerLimits { connections_max: 1_024, running_calls_max: 65_536, handshakes_max: 64, blocking_calls_max: 64 }
     }
 }
 
@@ -143,6 +147,7 @@ impl ServerLimits {
             ("connections_max", self.connections_max, 1_000_000),
             ("running_calls_max", self.running_calls_max, 10_000_000),
             ("handshakes_max", self.handshakes_max, 65_536),
+            ("blocking_calls_max", self.blocking_calls_max, 65_536),
         ];
         for (name, value, max) in ranges {
             if !(1..=max).contains(&value) {

@@ -18,6 +18,7 @@ mod place;
 mod registry;
 mod retirement;
 mod returned;
+mod runs;
 mod service;
 mod shared;
 mod stop;

@@ -91,6 +91,8 @@ pub struct ServerStats {
     pub turns: u64,
     /// Handlers that run now.
     pub running: u64,
+    /// Threads that handlers of blocking methods have now.
+    pub blocking: u64,
     /// Connections open now.
     pub open_connections: u64,
     /// Streams open now.

@@ -170,6 +170,8 @@ pub use punctual_macros::message;
 /// |---|---|
 /// | `oneway` | no reply: the method returns nothing, and success is that the call was queued or sent |
 /// | `detached` | the handler runs to its end, also when its caller is gone; its result is then dropped |
+/// | `inline` | the handler is polled once in its connection's turn, and gets a task only where it waits then: for methods that neither block nor take long |
+/// | `blocking` | the handler runs on a thread that it may block ([below](#handlers-that-block)) |
 /// | `idempotent` | the call may be sent twice, so that a retry policy may apply |
 /// | `timeout = "2s"` | the call's own timeout where the caller gives none, and the budget of each attempt as a task |
 /// | `durable` | the request can be stored and run later: `engine.enqueue(billing::Charge { .. })` |
@@ -180,6 +182,15 @@ pub use punctual_macros::message;
 ///
 /// Durations are whole numbers with `us`, `ms`, `s`, `m`, `h` or `d`, also summed: `"1m30s"`.
 ///
+/// # Handlers that block
+/// The handler of a `blocking` method runs on a thread of the runtime's blocking pool. Up to
+/// [`ServerLimits::blocking_calls_max`](rpc::ServerLimits::blocking_calls_max) of a server have one at once (64); further calls
+/// wait for theirs in order, and one that is over before that never runs. Nothing stops a thread in the middle: when the call
+/// is cancelled or its deadline passes, its caller waits no longer, and the handler is dropped at its next `.await` that is
+/// not ready. Until then it counts among the running calls, and a stop reports it as stuck. Ask [`Context::cancel_reason`] now and
+/// then in what takes long. One that returns a stream keeps its thread until the stream ends.
+///
+/// # Errors of durable methods
 /// The error of a durable method decides what becomes of its task: a [`Status`] of `InvalidArgument` or `Unimplemented` is not
 /// tried again, one with a `retry_after` is tried then; an error `E` with `impl From<&E> for punctual::Failure` says itself;
 /// every other is tried again as the policy says.

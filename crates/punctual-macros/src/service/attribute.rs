@@ -1,7 +1,7 @@
 //! `#[rpc(..)]` on a method.
 
 use super::duration;
-use super::model::{Backoff, Durable};
+use super::model::{Backoff, Durable, Runs};
 use crate::errors::Errors;
 use proc_macro2::Span;
 use std::time::Duration;
@@ -10,8 +10,7 @@ use syn::spanned::Spanned;
 use syn::{Attribute, Error, LitInt, LitStr};
 
 /// What `rpc` knows, as told to who writes something else.
-const KNOWN: &str =
-    "`oneway`, `idempotent`, `detached`, `timeout`, `durable`, `queue`, `attempts`, `backoff`, `priority`";
+const KNOWN: &str = "`oneway`, `idempotent`, `detached`, `inline`, `blocking`, `timeout`, `durable`, `queue`, `attempts`, `backoff`, `priority`";
 
 /// Attempts beyond this are a mistake: with the shortest useful waits they outlive every retention.
 const ATTEMPTS_MAX: u32 = 1_000;
@@ -26,6 +25,8 @@ pub(crate) struct Options {
     oneway: Option<Span>,
     idempotent: Option<Span>,
     detached: Option<Span>,
+    inline: Option<Span>,
+    blocking: Option<Span>,
     timeout: Option<(Span, Duration)>,
     durable: Option<Span>,
     queue: Option<(Span, String)>,
@@ -54,6 +55,8 @@ impl Options {
             "idempotent" => set(&mut self.idempotent, span, span, &key),
             "detached" => set(&mut self.detached, span, span, &key),
             "durable" => set(&mut self.durable, span, span, &key),
+            "inline" => set(&mut self.inline, span, span, &key),
+            "blocking" => set(&mut self.blocking, span, span, &key),
             "timeout" => {
                 let timeout = text(meta, "\"2s\"")?;
                 let value = duration::parse(&timeout.value()).map_err(|reason| Error::new(timeout.span(), reason))?;
@@ -92,13 +95,6 @@ impl Options {
                 })?;
                 set(&mut self.priority, (span, value), span, &key)
             }
-            "inline" => Err(meta.error(
-                "`inline` is not in this version: each call runs in a task of its own, which needs no attribute",
-            )),
-            "blocking" => Err(meta.error(
-                "`blocking` is not in this version: move the blocking part into `tokio::task::spawn_blocking` in the \
-                 handler",
-            )),
             _ => Err(meta.error(format!("`rpc` knows {KNOWN}"))),
         }
     }
@@ -119,6 +115,19 @@ impl Options {
                      enqueueing it does not wait for the result",
                 );
             }
+        }
+        if let (Some(_), Some(span)) = (self.blocking, self.inline) {
+            refuse(
+                span,
+                "`inline` is for a handler that never blocks, and `blocking` for one that does: keep one of them",
+            );
+        }
+        if let (Some(_), Some(span)) = (self.durable, self.blocking) {
+            refuse(
+                span,
+                "a durable method also runs as a task, which has no thread of its own to block: move the blocking part \
+                 into `tokio::task::spawn_blocking` in the handler, and drop `blocking`",
+            );
         }
         if self.durable.is_none() {
             let orphans = [
@@ -148,6 +157,12 @@ impl Options {
         if let (Some(_), Some(span)) = (argument.or(returned), self.idempotent) {
             refuse(span, "`idempotent` allows a retry, and only a call without streams can be made twice: drop it");
         }
+        if let (Some(_), Some(span)) = (argument.or(returned), self.inline) {
+            refuse(
+                span,
+                "a handler with a stream waits for the other side, so that one poll never ends it: drop `inline`",
+            );
+        }
         if let (Some(_), Some(span)) = (returned, self.detached) {
             refuse(span, "a handler whose stream nobody takes cannot run to its end: drop `detached`");
         }
@@ -156,6 +171,11 @@ impl Options {
     /// Whether the handler runs to its end.
     pub(crate) fn detached(&self) -> bool {
         self.detached.is_some()
+    }
+
+    /// Where the handler runs, if the method says so.
+    pub(crate) fn runs(&self) -> Option<Runs> {
+        self.inline.map(|_| Runs::Inline).or(self.blocking.map(|_| Runs::Blocking))
     }
 
     /// Where `oneway` stands.

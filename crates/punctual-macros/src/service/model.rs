@@ -55,6 +55,17 @@ pub(crate) struct Method {
     pub(crate) returned: Option<Streamed>,
     /// Whether its handler runs to its end.
     pub(crate) detached: bool,
+    /// Where its handler runs, if not in a task of its own.
+    pub(crate) runs: Option<Runs>,
+}
+
+/// Where a handler runs. It is the server's affair alone: no descriptor says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// In the connection's turn, for one poll.
+    Inline,
+    /// On the blocking pool.
+    Blocking,
 }
 
 /// One argument.

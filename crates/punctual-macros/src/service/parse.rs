@@ -158,6 +158,7 @@ fn parse_method(method: &TraitItemFn, service: &str, before: &[Method], errors: 
     options.refuse_with_streams(argument, returned, errors);
     let timeout = options.timeout();
     let detached = options.detached();
+    let runs = options.runs();
     let call = match signature.reply {
         None => Call::OneWay,
         Some(reply) => {
@@ -176,6 +177,7 @@ fn parse_method(method: &TraitItemFn, service: &str, before: &[Method], errors: 
         timeout,
         returned: signature.returned,
         detached,
+        runs,
     })
 }
 

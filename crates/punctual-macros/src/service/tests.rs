@@ -106,6 +106,28 @@ fn conditional_methods_move_the_others() {
     assert_eq!(text.matches(r#"#[cfg(feature = "a")]"#).count(), 7, "{text}");
 }
 
+/// Where a handler runs is said to the call that is dispatched, whatever its shape, and to nobody else.
+#[test]
+fn places_of_handlers() {
+    let text = expanded(
+        TokenStream::new(),
+        quote! {
+            trait Api {
+                #[rpc(inline)]
+                async fn first(&self) -> Result<(), Status>;
+                #[rpc(inline, oneway)]
+                async fn second(&self);
+                #[rpc(blocking)]
+                async fn third(&self, lines: Streaming<u8>) -> Result<Streaming<u8>, Status>;
+            }
+        },
+    );
+    assert_holds(&text, "call.inline().unary(move |");
+    assert_holds(&text, "call.inline().oneway(move |");
+    assert_holds(&text, "call.blocking().returned_stream(move |");
+    assert_eq!(text.matches(".inline()").count() + text.matches(".blocking()").count(), 3, "{text}");
+}
+
 /// A type that is named like a request, and relative paths, mean in the module what they mean at the trait.
 #[test]
 fn types_keep_their_meaning_inside_the_module() {
@@ -224,8 +246,11 @@ fn refusals_name_what_to_do() {
         (quote! { #[rpc(timeout = 2)] async fn f(&self) -> Result<(), E>; }, "takes a text"),
         (quote! { #[rpc(timeout)] async fn f(&self) -> Result<(), E>; }, "takes a text"),
         (quote! { #[rpc(idempotent, idempotent)] async fn f(&self) -> Result<(), E>; }, "given twice"),
-        (quote! { #[rpc(inline)] async fn f(&self) -> Result<(), E>; }, "not in this version"),
-        (quote! { #[rpc(blocking)] async fn f(&self) -> Result<(), E>; }, "not in this version"),
+        (quote! { #[rpc(inline, blocking)] async fn f(&self) -> Result<(), E>; }, "keep one of them"),
+        (quote! { #[rpc(durable, blocking)] async fn f(&self) -> Result<(), E>; }, "`tokio::task::spawn_blocking`"),
+        (quote! { #[rpc(inline)] async fn f(&self, a: Streaming<u8>) -> Result<(), E>; }, "drop `inline`"),
+        (quote! { #[rpc(inline)] async fn f(&self) -> Result<Streaming<u8>, E>; }, "drop `inline`"),
+        (quote! { #[rpc(blocking, blocking)] async fn f(&self) -> Result<(), E>; }, "given twice"),
         (quote! { #[cfg_attr(x, rpc(oneway))] async fn f(&self) -> Result<(), E>; }, "behind `cfg_attr`"),
     ];
     for (method, expected) in cases {

@@ -4,10 +4,6 @@ use punctual::{Status, service};
 trait Keys {
     #[rpc(idempotant)]
     async fn misspelt(&self) -> Result<(), Status>;
-    #[rpc(inline)]
-    async fn later_2(&self) -> Result<(), Status>;
-    #[rpc(blocking)]
-    async fn later_3(&self) -> Result<(), Status>;
     #[rpc(idempotent)]
     #[rpc(idempotent)]
     async fn twice(&self) -> Result<(), Status>;
@@ -39,6 +35,10 @@ trait Contradictions {
     async fn stored(&self);
     #[rpc(queue = "payments", attempts = 2)]
     async fn not_durable(&self) -> Result<(), Status>;
+    #[rpc(inline, blocking)]
+    async fn both(&self) -> Result<(), Status>;
+    #[rpc(durable, blocking)]
+    async fn as_a_task(&self) -> Result<(), Status>;
 }
 
 fn main() {}

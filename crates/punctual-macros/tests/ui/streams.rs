@@ -8,6 +8,8 @@ trait Files {
     async fn store(&self, parts: Streaming<Bytes>) -> Result<u64, Status>;
     #[rpc(detached)]
     async fn watch(&self) -> Result<Streaming<u64>, Status>;
+    #[rpc(inline)]
+    async fn tail(&self) -> Result<Streaming<u64>, Status>;
 }
 
 fn main() {}

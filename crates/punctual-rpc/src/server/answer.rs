@@ -4,6 +4,7 @@ use crate::compression::Agreed;
 use crate::scratch::with_scratch;
 use crate::server::inbound::{Ended, Failure};
 use crate::server::place::Place;
+use crate::server::shared::Shared;
 use crate::telemetry::CallOutcome;
 use bytes::Bytes;
 use pin_project_lite::pin_project;
@@ -43,6 +44,27 @@ pin_project! {
 impl<Fut, T, E> Answer<Fut, T, E> {
     pub(crate) fn new(place: Place, method: &'static MethodDescriptor, codec: Codec, handler: Fut) -> Self {
         Answer { handler: Some(handler), place: Some(place), method, codec, result: None, encoded: None }
+    }
+
+    /// What all connections share.
+    pub(crate) fn shared(&self) -> Option<&Shared> {
+        self.place.as_ref().map(|place| place.connection().shared())
+    }
+
+    /// Ready where the call is over before its handler began, and the handler need not run then.
+    pub(crate) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.place {
+            Some(place) if !self.method.detached => place.poll_over(cx),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// The call is over: its handler goes without having run, and then its place.
+    pub(crate) fn abandon(mut self) {
+        self.handler = None;
+        if let Some(place) = self.place.take() {
+            place.release();
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::server::intercept::intercepted;
 use crate::server::lifetime::{Instance, Instances};
 use crate::server::place::Place;
 use crate::server::returned::Returned;
+use crate::server::runs::{self, Runs};
 use crate::server::stream_place::StreamPlace;
 use crate::streaming::{Origin, Remote, Streaming};
 use crate::telemetry::CallOutcome;
@@ -43,6 +44,7 @@ pub struct Inbound<'a> {
     streams_taken: u16,
     /// What lives as long as the call.
     instance: Option<Instance>,
+    runs: Runs,
 }
 
 /// The body, where it lies.
@@ -51,11 +53,23 @@ pub(crate) enum Payload<'a> {
     Own(Bytes),
 }
 
+impl Payload<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Payload::In(_, range) => range.len(),
+            Payload::Own(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// Arguments, or the bytes that they are still to be decoded from.
 enum Arguments<A> {
     Decoded(A),
     Encoded(Encoded),
 }
+
+/// A call's parts when it is about to run.
+type Opened<A> = (Place, &'static MethodDescriptor, Codec, Context, Arguments<A>, Runs);
 
 /// Arguments that their handler's task decodes.
 struct Encoded {
@@ -86,7 +100,18 @@ impl<'a> Inbound<'a> {
         metadata: Metadata,
         body: Payload<'a>,
     ) -> Self {
-        Inbound { place, method, codec, deadline, metadata, body, plain: None, streams_taken: 0, instance: None }
+        Inbound {
+            place,
+            method,
+            codec,
+            deadline,
+            metadata,
+            body,
+            plain: None,
+            streams_taken: 0,
+            instance: None,
+            runs: Runs::Task,
+        }
     }
 
     /// The same with a body that had so many bytes before it was compressed.
@@ -131,11 +156,7 @@ impl<'a> Inbound<'a> {
 
     /// Bytes that are held of the call while it waits.
     pub(crate) fn held_bytes(&self) -> usize {
-        let body = match &self.body {
-            Payload::In(_, range) => range.len(),
-            Payload::Own(bytes) => bytes.len(),
-        };
-        body + self.metadata.as_encoded().len()
+        self.body.len() + self.metadata.as_encoded().len()
     }
 
     /// Keeps the permit of the admission control with the call's place.
@@ -145,13 +166,13 @@ impl<'a> Inbound<'a> {
 
     /// The same without what it came in.
     pub(crate) fn into_owned(self) -> Inbound<'static> {
-        let Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken, instance } = self;
+        let Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken, instance, runs } = self;
         let body = Payload::Own(match body {
             // Copied: a block is many calls, and this one may wait for long.
             Payload::In(block, range) => Bytes::copy_from_slice(block.get(&range)),
             Payload::Own(bytes) => bytes,
         });
-        Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken, instance }
+        Inbound { place, method, codec, deadline, metadata, body, plain, streams_taken, instance, runs }
     }
 
     /// Ready when the call is over, also while nobody runs it.
@@ -162,6 +183,29 @@ impl<'a> Inbound<'a> {
     /// The call is over: its place goes back without an answer.
     pub(crate) fn forget(self) {
         self.place.release();
+    }
+
+    /// Polls the handler once where the call is dispatched, in the connection's own task, and encodes the result there where
+    /// that poll gives it; a handler that waits then goes on in a task of its own. For handlers that neither block nor take
+    /// long: until the poll returns, the connection does nothing else.
+    ///
+    /// Arguments of more than 1 KiB, and compressed ones, have their handler run in a task of its own all the same: decoding
+    /// them takes a while.
+    pub fn inline(mut self) -> Self {
+        self.runs = Runs::Inline;
+        self
+    }
+
+    /// Runs the handler on a thread that it may block, one of the runtime's blocking pool, with what of its stream it
+    /// returns. Up to [`blocking_calls_max`](punctual_proto::limits::ServerLimits::blocking_calls_max) of a server have one at
+    /// once; further calls wait for theirs in order, and one that is over before that never runs.
+    ///
+    /// Nothing stops a thread in the middle: where the call is over, by a cancel, its budget or a stop, the caller waits no
+    /// longer, and the handler is dropped at its next `.await` that is not ready. Until then it counts among the running
+    /// calls. One that blocks for long asks [`Context::cancel_reason`] now and then. A runtime that ends waits for it.
+    pub fn blocking(mut self) -> Self {
+        self.runs = Runs::Blocking;
+        self
     }
 
     /// The next of the arguments that are streams, in the order of the method: as many as that has. One that is not taken
@@ -187,7 +231,7 @@ impl<'a> Inbound<'a> {
     {
         let (connection, key) = (Arc::clone(self.place.connection()), self.place.key());
         let instance = self.instance.take();
-        let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
+        let Some((place, method, codec, context, arguments, runs)) = self.open::<A>() else { return };
         let item_codec = match codec {
             Codec::Raw => Codec::Named,
             Codec::Compact if method.reply_self_describing => Codec::Named,
@@ -209,7 +253,7 @@ impl<'a> Inbound<'a> {
                 Err(error) => Late(Err(Failure::App(error))),
             }
         };
-        run(place, method, codec, context, future);
+        run(place, method, codec, context, runs, future);
     }
 
     /// Runs `handler` with the decoded arguments in a task of its own and answers with its result. An error of the type
@@ -229,10 +273,10 @@ impl<'a> Inbound<'a> {
             self.reject(&Status::invalid_argument("this method has a reply; call it as unary"));
             return;
         }
-        let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
+        let Some((place, method, codec, context, arguments, runs)) = self.open::<A>() else { return };
         match arguments {
             Arguments::Decoded(args) => {
-                tokio::spawn(Answer::new(place, method, codec, context.scope(handler(args))));
+                runs::start(runs, Answer::new(place, method, codec, context.scope(handler(args))));
             }
             Arguments::Encoded(encoded) => {
                 let future = async move {
@@ -241,7 +285,7 @@ impl<'a> Inbound<'a> {
                         Err(status) => Late(Err(Failure::Status(status))),
                     }
                 };
-                run(place, method, codec, context, future);
+                run(place, method, codec, context, runs, future);
             }
         }
     }
@@ -254,10 +298,10 @@ impl<'a> Inbound<'a> {
         F: FnOnce(A) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let Some((place, method, codec, context, arguments)) = self.open::<A>() else { return };
+        let Some((place, method, codec, context, arguments, runs)) = self.open::<A>() else { return };
         match arguments {
             Arguments::Decoded(args) => {
-                tokio::spawn(Answer::new(place, method, codec, context.scope(handler(args))));
+                runs::start(runs, Answer::new(place, method, codec, context.scope(handler(args))));
             }
             Arguments::Encoded(encoded) => {
                 let future = async move {
@@ -269,7 +313,7 @@ impl<'a> Inbound<'a> {
                         Err(status) => Late(Err(Failure::<()>::Status(status))),
                     }
                 };
-                run(place, method, codec, context, future);
+                run(place, method, codec, context, runs, future);
             }
         }
     }
@@ -293,10 +337,10 @@ impl<'a> Inbound<'a> {
         }
     }
 
-    fn open<A: Args + DeserializeOwned>(
-        self,
-    ) -> Option<(Place, &'static MethodDescriptor, Codec, Context, Arguments<A>)> {
-        let Inbound { place, method, codec, deadline, metadata, body, plain, .. } = self;
+    fn open<A: Args + DeserializeOwned>(self) -> Option<Opened<A>> {
+        let is_short = self.body.len() <= DECODE_HERE_BYTES_MAX && self.plain.is_none();
+        let Inbound { place, method, codec, deadline, metadata, body, plain, runs, .. } = self;
+        let runs = if runs == Runs::Inline && !is_short { Runs::Task } else { runs };
         let compressed = plain.and_then(|plain| Some((place.connection().compression()?.clone(), plain)));
         // What runs before the handler runs before its decoder, too.
         let is_intercepted = place.connection().shared().interceptors.is_some();
@@ -325,28 +369,29 @@ impl<'a> Inbound<'a> {
         if !metadata.is_empty() {
             context = context.with_metadata(metadata);
         }
-        Some((place, method, codec, context, arguments))
+        Some((place, method, codec, context, arguments, runs))
     }
 }
 
-/// Runs what decodes and handles a call in a task of its own, inside of the server's interceptors where it has some.
+/// Runs what decodes and handles a call, inside of the server's interceptors where it has some.
 fn run<T, E>(
     place: Place,
     method: &'static MethodDescriptor,
     codec: Codec,
     context: Context,
+    runs: Runs,
     handler: impl Future<Output = Late<T, E>> + Send + 'static,
 ) where
     T: Serialize + Send + 'static,
     E: Serialize + Send + 'static,
 {
     match place.connection().shared().interceptors.clone() {
-        None => tokio::spawn(Answer::new(place, method, codec, context.scope(handler))),
+        None => runs::start(runs, Answer::new(place, method, codec, context.scope(handler))),
         Some(chain) => {
             let handler = intercepted(chain, method, handler);
-            tokio::spawn(Answer::new(place, method, codec, context.scope(handler)))
+            runs::start(runs, Answer::new(place, method, codec, context.scope(handler)));
         }
-    };
+    }
 }
 
 /// How a handler failed.

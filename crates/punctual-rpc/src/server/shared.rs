@@ -8,6 +8,7 @@ use crate::server::intercept::Chain;
 use crate::server::lifetime::Factory;
 use crate::server::permits::Permits;
 use crate::server::registry::Registry;
+use crate::server::runs::Threads;
 use crate::stats::ServerStats;
 use punctual_proto::describe::HealthStatus;
 use punctual_proto::handshake::Welcome;
@@ -23,6 +24,8 @@ pub(crate) struct Shared {
     pub(crate) factories: Vec<Factory>,
     pub(crate) welcome: Welcome,
     pub(crate) permits: Permits,
+    /// What blocking handlers run on.
+    pub(crate) threads: Threads,
     /// Where calls are held back, if any are.
     pub(crate) door: Option<Arc<Door>>,
     /// What handlers run inside of, if anything.
@@ -62,6 +65,7 @@ impl Shared {
                 config.server_limits.running_calls_max as usize,
                 config.server_limits.connections_max as usize,
             ),
+            threads: Threads::new(config.server_limits.blocking_calls_max),
             handshakes: Handshakes::new(config.server_limits.handshakes_max as usize),
             config,
             registry,
@@ -181,6 +185,7 @@ impl Shared {
         if let Some(door) = &self.door {
             (stats.admission_waiting, stats.admission_refused) = door.counts();
         }
+        stats.blocking = self.threads.taken() as u64;
         stats.panics = self.panics.load(Ordering::Relaxed);
         stats.connections = self.opened.load(Ordering::Relaxed);
         stats.violations = self.violations.load(Ordering::Relaxed);

@@ -82,6 +82,7 @@ impl ServerStats {
             counter("sent_bytes", "Bytes written to transports", self.sent_bytes),
             counter("received_bytes", "Bytes read from transports", self.received_bytes),
             gauge("running", "Handlers that run", self.running),
+            gauge("blocking", "Threads that handlers of blocking methods have", self.blocking),
             gauge("open_connections", "Connections open", self.open_connections),
             gauge("streams", "Streams open", self.streams),
             gauge("unconsumed_bytes", "Bytes of received items that no handler has taken", self.unconsumed_bytes),

@@ -10,6 +10,7 @@ mod evolution;
 mod features;
 #[cfg(all(unix, feature = "sqlite"))]
 mod kills;
+mod runs;
 mod shop;
 mod streams;
 mod telemetry;

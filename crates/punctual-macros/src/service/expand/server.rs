@@ -1,7 +1,7 @@
 //! The server wrapper: from a method's number to the implementation.
 
 use super::allow_deprecated;
-use crate::service::model::{Argument, Call, Method, Service};
+use crate::service::model::{Argument, Call, Method, Runs, Service};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
@@ -94,8 +94,12 @@ fn arm(service: &Service, method: &Method) -> TokenStream {
         (Call::Unary { .. }, None) => quote! { unary },
         (Call::OneWay, _) => quote! { oneway },
     };
+    let placed = method.runs.map(|runs| match runs {
+        Runs::Inline => quote! { .inline() },
+        Runs::Blocking => quote! { .blocking() },
+    });
     let handler = quote! {
-        call.#start(move |#args: #module::#request| async move {
+        call #placed .#start(move |#args: #module::#request| async move {
             <T as #contract>::#ident(&inner #(, #passed)*).await
         })
     };
