@@ -119,7 +119,7 @@ pub trait Observe: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// What ties spans to the traces of a tracing system. The [`otel`] adapter is one.
+/// What ties spans to the traces of a tracing system. The `otel` adapter is one.
 pub trait Propagate: fmt::Debug + Send + Sync + 'static {
     /// Where in which trace the current span is; `None` outside of any.
     fn current(&self) -> Option<TraceContext>;
