@@ -21,7 +21,7 @@ const RESCUE_WORKERS_MAX: u32 = 100;
 /// How many rows of claims go back in one commit.
 const CHUNK: u32 = 8;
 /// How many chunks one rescue takes care of; the next one goes on.
-const CHUNKS_MAX: u32 = 10_000;
+pub(crate) const CHUNKS_MAX: u32 = 10_000;
 
 pub(crate) const LAPSED: &str =
     "SELECT worker FROM punctual_lease WHERE ends <= ? AND worker <> ? ORDER BY worker LIMIT ?";
@@ -37,37 +37,49 @@ const BURY: &str = "UPDATE punctual_worker SET state = 1, seen = ?, ended = ? WH
 const END_LEASE: &str = "DELETE FROM punctual_lease WHERE worker = ?";
 pub(crate) const ORPHANS: &str = "SELECT c.id FROM punctual_worker w FORCE INDEX (punctual_worker_state)
     STRAIGHT_JOIN punctual_claim c FORCE INDEX (punctual_claim_worker) ON c.worker = w.id WHERE w.state = 1 LIMIT ?";
-const LOCK_CLAIMS: &str = "SELECT id, at, tasks, worker FROM punctual_claim FORCE INDEX (PRIMARY)
+/// Rescuers share the work: what one of them has, the others leave.
+const LOCK_CLAIMS_FREE: &str = "SELECT id, at, tasks, worker FROM punctual_claim FORCE INDEX (PRIMARY)
     WHERE id IN (?) ORDER BY id FOR UPDATE SKIP LOCKED";
+/// Where none is free they are waited for: the late finish of a dead worker holds its claims until it is refused, and would
+/// otherwise put its tasks off to the next rescue.
+const LOCK_CLAIMS: &str = "SELECT id, at, tasks, worker FROM punctual_claim FORCE INDEX (PRIMARY)
+    WHERE id IN (?) ORDER BY id FOR UPDATE";
 const ASKED_OF: &str = "SELECT task FROM punctual_cancel FORCE INDEX (punctual_cancel_worker) WHERE worker IN (?)";
 
-/// Marks workers dead whose lease has ended, and takes their tasks back. Unless it is to `wait`, workers whose rows are locked
-/// are left to the next rescue.
-pub(crate) async fn rescue(session: &mut Session, by: WorkerId, wait: bool) -> Done<Rescue> {
-    let mut rescue = Rescue { workers: bury(session, by, wait).await?, ..Rescue::default() };
-    for _ in 0..CHUNKS_MAX {
-        let mut first = Script::of(SHARE, &[by.0.into()]);
-        first.add(ORPHANS, &[CHUNK.into()]);
-        let (moment, mut answers) = session.begin(&first).await?;
-        check_alive(&answers.rows()?, by)?;
-        let places: Vec<i64> = numbers(&answers.rows()?)?.into_iter().collect();
-        let mut lock = Script::new();
-        let parts = lock.parts(LOCK_CLAIMS, &places);
-        let rows = session.run(&lock).await?.rows_of(parts)?;
-        let mut script = Script::new();
-        if rows.is_empty() {
-            // None is left, or other rescuers have them.
-            forget(&mut script, moment.now);
-            session.commit(script).await?;
-            break;
-        }
-        requeue(session, rows, moment, &mut script, &mut rescue).await?;
-        session.commit(script).await?;
+/// Takes back one chunk of what dead workers held; `None` if nothing is left. Unless it is to `wait`, what others have locked
+/// is left to the next rescue.
+pub(crate) async fn take_back(session: &mut Session, by: WorkerId, wait: bool) -> Done<Option<Rescue>> {
+    let mut first = Script::of(SHARE, &[by.0.into()]);
+    first.add(ORPHANS, &[CHUNK.into()]);
+    let (moment, mut answers) = session.begin(&first).await?;
+    check_alive(&answers.rows()?, by)?;
+    let places: Vec<i64> = numbers(&answers.rows()?)?.into_iter().collect();
+    let mut rows = lock_claims(session, LOCK_CLAIMS_FREE, &places).await?;
+    if rows.is_empty() && wait {
+        rows = lock_claims(session, LOCK_CLAIMS, &places).await?;
     }
-    Ok(rescue)
+    let mut script = Script::new();
+    if rows.is_empty() && (places.is_empty() || !wait) {
+        forget(&mut script, moment.now);
+        session.commit(script).await?;
+        return Ok(None);
+    }
+    // Those that were waited for may have gone: others are looked for.
+    let mut rescue = Rescue::default();
+    requeue(session, rows, moment, &mut script, &mut rescue).await?;
+    session.commit(script).await?;
+    Ok(Some(rescue))
 }
 
-async fn bury(session: &mut Session, by: WorkerId, wait: bool) -> Done<u32> {
+async fn lock_claims(session: &mut Session, statement: &'static str, places: &[i64]) -> Done<Vec<Row>> {
+    let mut lock = Script::new();
+    let parts = lock.parts(statement, places);
+    session.run(&lock).await?.rows_of(parts)
+}
+
+/// Marks workers dead whose lease has ended, and gives how many. Unless it is to `wait`, workers whose rows are locked are left
+/// to the next rescue.
+pub(crate) async fn bury(session: &mut Session, by: WorkerId, wait: bool) -> Done<u32> {
     let mut first = Script::of(SHARE, &[by.0.into()]);
     let ended = session.shared.time.monotonic().map_or(Value::Now, Value::Int);
     first.add(LAPSED, &[ended, by.0.into(), RESCUE_WORKERS_MAX.into()]);

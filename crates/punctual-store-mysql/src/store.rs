@@ -286,11 +286,24 @@ impl Store for MysqlStore {
     }
 
     fn rescue(&self, by: WorkerId) -> Reply<'_, Rescue> {
-        let mut wait = true;
-        Box::pin(self.on(&self.writes, move |session, _: &mut Nothing| {
-            let wait = std::mem::replace(&mut wait, false);
-            Box::pin(rescues::rescue(session, by, wait))
-        }))
+        // Each commit is tried again by itself: what an earlier one did is counted whatever becomes of a later one.
+        Box::pin(async move {
+            let mut wait = true;
+            let workers = self.on(&self.writes, move |session, _: &mut Nothing| {
+                Box::pin(rescues::bury(session, by, std::mem::replace(&mut wait, false)))
+            });
+            let mut rescue = Rescue { workers: workers.await?, ..Rescue::default() };
+            for _ in 0..rescues::CHUNKS_MAX {
+                let mut wait = true;
+                let chunk = self.on(&self.writes, move |session, _: &mut Nothing| {
+                    Box::pin(rescues::take_back(session, by, std::mem::replace(&mut wait, false)))
+                });
+                let Some(chunk) = chunk.await? else { break };
+                rescue.requeued += chunk.requeued;
+                rescue.failed += chunk.failed;
+            }
+            Ok(rescue)
+        })
     }
 
     fn workers(&self) -> Reply<'_, Vec<WorkerView>> {

@@ -1,9 +1,11 @@
 //! Many at once: deadlocks are run again, and nobody sees one.
 
 use crate::server::Database;
-use crate::stand::{any, open, success, task};
+use crate::stand::{any, config, open, success, task};
+use punctual_clock::{Clock, Timestamp};
 use punctual_store_mysql::MysqlStore;
-use punctual_task::{KeyHold, NewTask, Store, TaskId, UniqueKey, WorkerInfo};
+use punctual_task::{KeyHold, NewTask, Rescue, Store, TaskId, UniqueKey, WorkerInfo};
+use punctual_testkit::VirtualClock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,4 +114,41 @@ async fn locked_rows_are_passed_over() {
     other.query_drop("ROLLBACK").await.unwrap();
     let claimed: Vec<TaskId> = store.claim(worker, any(10)).await.unwrap().tasks.iter().map(|task| task.task).collect();
     assert_eq!(claimed, [&ids[..4], &ids[8..]].concat());
+}
+
+/// A dead worker's late finish holds its claims until it is refused. A rescue that comes in between waits for it instead of
+/// putting the tasks off to the next one.
+#[tokio::test]
+async fn a_rescue_waits_for_held_claims() {
+    use mysql_async::prelude::Queryable;
+    const LEASE: Duration = Duration::from_secs(15);
+    let database = Database::new();
+    let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_micros(1_900_000_000_000_000)));
+    let store =
+        Arc::new(MysqlStore::open(&database.url(), config(Arc::clone(&clock) as Arc<dyn Clock>)).await.unwrap());
+    let info = |name: &str| WorkerInfo { name: name.to_owned(), slots: 8 };
+    let lost = store.register(info("lost"), LEASE).await.unwrap();
+    crate::stand::enqueue(&*store, 1).await;
+    assert_eq!(store.claim(lost, any(1)).await.unwrap().tasks.len(), 1);
+    clock.advance(LEASE * 2);
+    let rescuer = store.register(info("rescuer"), LEASE).await.unwrap();
+
+    let mut other = database.connection().await;
+    other.query_drop("START TRANSACTION").await.unwrap();
+    let held: Vec<i64> = other.query("SELECT id FROM punctual_claim FOR UPDATE").await.unwrap();
+    assert_eq!(held.len(), 1);
+    let rescue = tokio::spawn({
+        let store = Arc::clone(&store);
+        async move { store.rescue(rescuer).await.unwrap() }
+    });
+    let waits = format!(
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST
+         WHERE DB = '{}' AND INFO LIKE '%FROM punctual_claim%' AND INFO LIKE '%FOR UPDATE'",
+        database.name()
+    );
+    while database.number(&waits).await == 0 {
+        assert!(!rescue.is_finished(), "the rescue left the tasks behind");
+    }
+    other.query_drop("ROLLBACK").await.unwrap();
+    assert_eq!(rescue.await.unwrap(), Rescue { workers: 1, requeued: 1, failed: 0 });
 }

@@ -45,6 +45,10 @@ impl Database {
         format!("mysql://{user}{pass}@{host}:{port}/{}", self.name)
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn address(&self) -> String {
         format!("{}:{}", self.server.ip_or_hostname(), self.server.tcp_port())
     }
