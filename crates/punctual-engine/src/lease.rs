@@ -1,9 +1,10 @@
 //! What this engine knows of its registration: the fence, and until when handlers may run under it.
 
+use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use punctual_clock::Instant;
 use punctual_task::WorkerId;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -63,8 +64,13 @@ impl Lease {
     }
 
     fn publish(&self, state: &State) {
+        let worker = state.worker.map_or(NONE, |worker| worker.0);
+        if self.worker.load(Ordering::Relaxed) != worker {
+            // Whoever sees the new validity sees that the old registration is over, too.
+            self.worker.store(NONE, Ordering::Release);
+        }
         self.valid_until.store(state.sent.after(self.stop_after).as_nanos(), Ordering::Release);
-        self.worker.store(state.worker.map_or(NONE, |worker| worker.0), Ordering::Release);
+        self.worker.store(worker, Ordering::Release);
     }
 
     /// A registration was drawn by a request sent at `sent`.
@@ -158,9 +164,15 @@ impl Lease {
 
     /// Whether an attempt that was claimed under `worker` may start.
     pub(crate) fn standing(&self, worker: WorkerId, now: Instant) -> Standing {
-        if self.worker.load(Ordering::Acquire) != worker.0 {
+        let is_current = || self.worker.load(Ordering::Acquire) == worker.0;
+        if !is_current() {
+            return Standing::Lost;
+        }
+        let valid_until = self.valid_until.load(Ordering::Acquire);
+        // Asked again: the validity may be a later registration's.
+        if !is_current() {
             Standing::Lost
-        } else if now.as_nanos() >= self.valid_until.load(Ordering::Acquire) {
+        } else if now.as_nanos() >= valid_until {
             Standing::Doubtful
         } else {
             Standing::Good

@@ -96,6 +96,7 @@ mod shared;
 mod shutdown;
 mod signals;
 mod stats;
+mod sync;
 mod waiters;
 mod work;
 mod zone_check;

@@ -12,6 +12,7 @@ mod scratch;
 pub mod server;
 mod stats;
 mod streaming;
+mod sync;
 pub mod telemetry;
 #[cfg(feature = "_tls")]
 pub mod tls;

@@ -4,6 +4,7 @@ use crate::client::balance::Field;
 use crate::client::config::ChannelConfig;
 use crate::client::connection::Connection;
 use crate::client::connector::{Connector, State, closed};
+use crate::client::duty::Duty;
 use crate::client::endpoint::Endpoint;
 use crate::client::endpoints::{ENDPOINTS_MAX, Endpoints, Snapshots, Source};
 use crate::client::lane::Lane;
@@ -49,7 +50,7 @@ pub(crate) struct Cluster {
     /// Calls were made: endpoints that are added connect at once.
     is_started: AtomicBool,
     is_closed: AtomicBool,
-    is_resolving: AtomicBool,
+    resolving: Duty,
 }
 
 #[derive(Default)]
@@ -105,7 +106,7 @@ impl Cluster {
             turn: AtomicUsize::new(0),
             is_started: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            is_resolving: AtomicBool::new(false),
+            resolving: Duty::free(),
         });
         if let Source::Fixed(targets) = &cluster.source.0 {
             cluster.exchange(targets.clone());
@@ -314,7 +315,7 @@ impl Cluster {
     /// Starts the task of the resolver, where there is one and it is not under way. True where it did.
     fn resolve(&self) -> bool {
         let Source::Resolved(resolver) = &self.source.0 else { return false };
-        if self.is_closed() || self.is_resolving.swap(true, Ordering::SeqCst) {
+        if self.is_closed() || !self.resolving.take() {
             return false;
         }
         let resolver = Arc::clone(resolver);
@@ -450,7 +451,7 @@ struct Resolving(Weak<Cluster>, bool);
 impl Drop for Resolving {
     fn drop(&mut self) {
         if let (Some(cluster), false) = (self.0.upgrade(), self.1) {
-            cluster.is_resolving.store(false, Ordering::SeqCst);
+            cluster.resolving.give_back();
             cluster.wiring.ring();
         }
     }

@@ -15,7 +15,7 @@ use crate::client::roster::ended;
 use crate::client::target::{Target, Try};
 use crate::client::timer::sleep_until;
 use crate::client::wiring::{Wiring, next_id};
-use arc_swap::ArcSwapOption;
+use crate::sync::ArcSwapOption;
 use punctual_clock::Instant;
 use punctual_proto::handshake::{Agreement, Welcome};
 use punctual_proto::status::Status;
@@ -169,8 +169,7 @@ impl Shared {
 
     /// Calls go through this connection from here on, or through none.
     fn publish(&self, connection: Option<&Arc<Connection>>) {
-        self.current.store(connection.cloned());
-        self.wiring.lane.publish(self.wiring.cluster, self.id, connection);
+        self.wiring.lane.publish(self.wiring.cluster, self.id, &self.current, connection);
     }
 
     fn backoff(&self, attempt: u32) -> Duration {

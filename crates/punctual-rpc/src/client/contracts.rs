@@ -1,11 +1,12 @@
 //! Which codec each service is spoken to in, on one connection.
 
+use crate::sync::{OnceLock, RwLock};
 use punctual_proto::codec::Codec;
 use punctual_proto::contract::ServiceDescriptor;
 use punctual_proto::handshake::ServiceEntry;
 use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::PoisonError;
 
 /// Services whose codec is found without a lock. A client rarely speaks to more over one connection.
 const QUICK: usize = 8;

@@ -7,14 +7,13 @@ use crate::client::breaker::{Breaker, BreakerPolicy, End, Permit};
 use crate::client::config::ChannelConfig;
 use crate::client::connection::Connection;
 use crate::client::connector::{Connector, State};
+use crate::client::pool::Pool;
 use crate::client::target::Target;
 use crate::client::timer::sleep_until;
 use crate::client::trial::Trial;
 use crate::client::wiring::Wiring;
-use arc_swap::ArcSwap;
 use punctual_clock::Instant;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// How often in the time after which an idle connection is closed it is looked at.
@@ -26,15 +25,9 @@ pub(crate) struct Endpoint {
     address: String,
     wiring: Arc<Wiring>,
     own: Weak<Endpoint>,
-    /// At least one, unless it was closed.
-    pool: ArcSwap<Vec<Arc<Connector>>>,
-    /// Held while the pool changes.
-    changing: Mutex<()>,
-    is_closed: AtomicBool,
+    pool: Pool<Connector>,
     /// Touched only where the settings have a policy for it.
     breaker: Mutex<Breaker>,
-    /// The task that looks for idle connections is under way.
-    is_shrinking: AtomicBool,
 }
 
 impl Endpoint {
@@ -47,11 +40,8 @@ impl Endpoint {
                 address,
                 wiring,
                 own: Weak::clone(own),
-                pool: ArcSwap::from_pointee(vec![Arc::new(first)]),
-                changing: Mutex::new(()),
-                is_closed: AtomicBool::new(false),
+                pool: Pool::of(first),
                 breaker: Mutex::default(),
-                is_shrinking: AtomicBool::new(false),
             }
         })
     }
@@ -61,12 +51,12 @@ impl Endpoint {
     }
 
     pub(crate) fn pool(&self) -> Arc<Vec<Arc<Connector>>> {
-        self.pool.load_full()
+        self.pool.members()
     }
 
     /// Whether a call can go there, through another connection than `not`.
     pub(crate) fn is_alive(&self, not: Option<&Arc<Connection>>) -> bool {
-        self.pool.load().iter().any(|connector| connector.is_ready(not))
+        self.pool.members().iter().any(|connector| connector.is_ready(not))
     }
 
     /// Whether the breaker would let a call through, or when it is worth asking again.
@@ -102,12 +92,12 @@ impl Endpoint {
 
     /// This client's calls that wait for a reply.
     pub(crate) fn pending(&self) -> usize {
-        self.pool.load().iter().filter_map(|connector| connector.current()).map(|open| open.pending()).sum()
+        self.pool.members().iter().filter_map(|connector| connector.current()).map(|open| open.pending()).sum()
     }
 
     /// The connection with the fewest calls, other than `not`.
     pub(crate) fn pick(&self, not: Option<&Arc<Connection>>) -> Option<Arc<Connection>> {
-        let pool = self.pool.load();
+        let pool = self.pool.members();
         let fits = |connection: &Arc<Connection>| not.is_none_or(|not| !Arc::ptr_eq(not, connection));
         if let [only] = &pool[..] {
             return only.current().filter(fits);
@@ -118,7 +108,7 @@ impl Endpoint {
 
     /// A connection other than `not` that fits.
     fn pick_fitting(&self, not: &Arc<Connection>, fits: impl Fn(&Connection) -> bool) -> Option<Arc<Connection>> {
-        let pool = self.pool.load();
+        let pool = self.pool.members();
         let ready = pool.iter().filter_map(|connector| connector.current());
         ready.filter(|connection| !Arc::ptr_eq(connection, not)).find(|connection| fits(connection))
     }
@@ -149,7 +139,7 @@ impl Endpoint {
             }
             self.grow();
             let is_growing = |connector: &Arc<Connector>| matches!(connector.state(), State::Idle | State::Connecting);
-            if !self.pool.load().iter().any(is_growing) || bell.changed().await.is_err() {
+            if !self.pool.members().iter().any(is_growing) || bell.changed().await.is_err() {
                 return None;
             }
         }
@@ -158,27 +148,17 @@ impl Endpoint {
     /// Starts what is not under way. True where anything was.
     pub(crate) fn start(&self) -> bool {
         // All of them, not only up to the first.
-        self.pool.load().iter().filter(|connector| connector.start()).count() > 0
+        self.pool.members().iter().filter(|connector| connector.start()).count() > 0
     }
 
     /// Calls wait although every connection is up: adds one, where the settings allow it and none is on its way.
     pub(crate) fn grow(&self) {
         let max = self.wiring.settings.load().pool_max as usize;
-        if self.pool.load().len() >= max {
-            return;
-        }
-        {
-            let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-            let pool = self.pool.load_full();
-            let settled = pool.iter().all(|connector| matches!(connector.state(), State::Ready));
-            if pool.len() >= max || !settled || self.is_closed.load(Ordering::Relaxed) {
-                return;
-            }
-            let next = Connector::new(Arc::clone(&self.target), Arc::clone(&self.wiring), Weak::clone(&self.own));
-            let next = Arc::new(next);
-            self.pool.store(Arc::new(pool.iter().chain([&next]).map(Arc::clone).collect()));
-            next.start();
-        }
+        let are_settled =
+            |pool: &[Arc<Connector>]| pool.iter().all(|connector| matches!(connector.state(), State::Ready));
+        let make = || Connector::new(Arc::clone(&self.target), Arc::clone(&self.wiring), Weak::clone(&self.own));
+        let Some(next) = self.pool.grow(max, are_settled, make) else { return };
+        next.start();
         tracing::debug!(address = %self.address, "the pool grows: the server runs as many calls as it announced");
         self.settle_lane();
         self.shrink_later();
@@ -191,17 +171,10 @@ impl Endpoint {
 
     /// Closes the connections that `which` names, with their indices, but never the first.
     fn remove(&self, which: impl Fn(usize, &Connector) -> bool) {
-        let removed: Vec<Arc<Connector>> = {
-            let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-            let pool = self.pool.load_full();
-            let goes = |(at, connector): &(usize, &Arc<Connector>)| *at > 0 && which(*at, connector);
-            let (go, stay): (Vec<_>, Vec<_>) = pool.iter().enumerate().partition(goes);
-            if go.is_empty() {
-                return;
-            }
-            self.pool.store(Arc::new(stay.into_iter().map(|(_, connector)| Arc::clone(connector)).collect()));
-            go.into_iter().map(|(_, connector)| Arc::clone(connector)).collect()
-        };
+        let removed = self.pool.remove(which);
+        if removed.is_empty() {
+            return;
+        }
         for connector in removed {
             self.let_go(connector);
         }
@@ -228,17 +201,15 @@ impl Endpoint {
 
     /// Starts the task that closes idle connections, while there are any beyond the first.
     fn shrink_later(&self) {
-        if !self.is_shrinking.swap(true, Ordering::SeqCst) {
+        if self.pool.begin_shrinking() {
             tokio::spawn(shrink(Shrinking(Some(Weak::clone(&self.own))), Arc::clone(&self.wiring)));
         }
     }
 
     /// Takes no more calls, and ends behind those under way.
     pub(crate) fn close(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
-        // What grows from here on sees the flag; what is closed is closed outside of the lock, since that wakes callers.
-        drop(self.changing.lock().unwrap_or_else(PoisonError::into_inner));
-        for connector in self.pool.load_full().iter() {
+        // Outside of the pool's lock, since it wakes callers.
+        for connector in self.pool.close().iter() {
             connector.close();
         }
     }
@@ -246,7 +217,7 @@ impl Endpoint {
     /// The same within the grace of the settings: what is left then is cut.
     pub(crate) fn leave(&self) {
         self.close();
-        for connector in self.pool.load().iter() {
+        for connector in self.pool.members().iter() {
             self.let_go(Arc::clone(connector));
         }
     }
@@ -264,7 +235,7 @@ impl Shrinking {
 impl Drop for Shrinking {
     fn drop(&mut self) {
         if let Some(endpoint) = self.endpoint() {
-            endpoint.is_shrinking.store(false, Ordering::SeqCst);
+            endpoint.pool.abandon_shrinking();
         }
     }
 }
@@ -289,12 +260,8 @@ async fn shrink(mut shrinking: Shrinking, wiring: Arc<Wiring>) {
         }
         endpoint.remove(|_, connector| seen.get(&connector.id()).is_some_and(|(_, since)| now.since(*since) >= idle));
         seen.retain(|id, _| pool.iter().any(|connector| connector.id() == *id));
-        let changing = endpoint.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        if endpoint.is_closed.load(Ordering::Relaxed) || endpoint.pool.load().len() <= 1 {
-            // Under the lock: one that grows from here on finds nobody at it.
-            endpoint.is_shrinking.store(false, Ordering::SeqCst);
+        if endpoint.pool.end_shrinking() {
             shrinking.0 = None;
-            drop(changing);
             return;
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::client::connection::Connection;
 use crate::client::connector::Connector;
-use arc_swap::ArcSwapOption;
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::sync::{ArcSwapOption, Mutex};
+use std::sync::{Arc, PoisonError};
 
 /// The connection of a channel that has nothing to choose: one endpoint with one connection. Everything else leaves it
 /// empty, and calls ask the cluster.
@@ -46,8 +46,16 @@ impl Lane {
         }
     }
 
-    /// The connector has another connection, or none.
-    pub(crate) fn publish(&self, cluster: u64, connector: u64, connection: Option<&Arc<Connection>>) {
+    /// The connector has another connection, or none: `own` is where it keeps it.
+    pub(crate) fn publish(
+        &self,
+        cluster: u64,
+        connector: u64,
+        own: &ArcSwapOption<Connection>,
+        connection: Option<&Arc<Connection>>,
+    ) {
+        // In this order: see `assign`.
+        own.store(connection.cloned());
         let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         if *owner == (Owner { cluster, connector: Some(connector) }) {
             self.current.store(connection.cloned());

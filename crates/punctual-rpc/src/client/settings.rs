@@ -1,10 +1,10 @@
 //! The settings of a channel as calls and connections read them.
 
 use crate::client::config::ChannelConfig;
-use arc_swap::ArcSwap;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{ArcSwap, Mutex};
 use punctual_proto::status::Status;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// The settings of this moment, shared with what reads them now and then.

@@ -2,6 +2,7 @@
 
 use crate::compression::Agreed;
 use crate::driver::{Role, Traffic};
+use crate::server::congestion::Congestion;
 use crate::server::inbound::{Inbound, Payload};
 use crate::server::lifetime::Instances;
 use crate::server::place::{Place, REFUSAL_BYTES_MAX};
@@ -20,7 +21,7 @@ use punctual_proto::session::{
 };
 use punctual_proto::status::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -30,7 +31,7 @@ use std::time::Duration;
 pub(crate) struct Connection {
     session: Mutex<ServerSession>,
     /// Somebody waits for room in the queue: ask before encoding more.
-    congested: AtomicBool,
+    congestion: Congestion,
     limits: Limits,
     windows: Windows,
     compression: Option<Agreed>,
@@ -45,7 +46,7 @@ impl Connection {
     pub(crate) fn new(agreement: &Agreement, peer: Peer, instances: Instances, shared: Arc<Shared>) -> Self {
         Connection {
             session: Mutex::new(ServerSession::new(agreement, shared.config.budgets())),
-            congested: AtomicBool::new(false),
+            congestion: Congestion::none(),
             limits: agreement.limits,
             windows: agreement.own,
             compression: shared.config.compression.agreed(agreement.compression),
@@ -106,14 +107,14 @@ impl Connection {
 
     /// Whether a result must wait before it is encoded. Cheap while there is room.
     pub(crate) fn poll_congested(&self, key: RunKey, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.congested.load(Ordering::Relaxed) {
+        if !self.congestion.is_likely() {
             return Poll::Ready(());
         }
         let waker = cx.waker().clone();
         let mut session = self.session();
         let out = session.outbox();
         if out.queued_bytes() <= out.queue_bytes_max() / 2 {
-            self.congested.store(false, Ordering::Relaxed);
+            self.congestion.end();
             return Poll::Ready(());
         }
         let stale = session.wait_for_room(key, waker);
@@ -123,7 +124,7 @@ impl Connection {
     }
 
     pub(crate) fn set_congested(&self) {
-        self.congested.store(true, Ordering::Relaxed);
+        self.congestion.begin();
     }
 
     fn start(self: &Arc<Self>, start: Start, block: Block<'_>) {

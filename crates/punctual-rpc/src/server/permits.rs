@@ -1,6 +1,6 @@
 //! The server's pool of running calls. Connections take permits in handfuls, so that a call costs no shared counter.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 
 /// Permits that a connection takes at once, where the pool has so many for each.
 const HANDFUL_MAX: usize = 32;

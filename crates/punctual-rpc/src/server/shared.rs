@@ -3,6 +3,7 @@
 use crate::server::admission::Door;
 use crate::server::config::ServerConfig;
 use crate::server::connection::Connection;
+use crate::server::draining::Draining;
 use crate::server::handshakes::Handshakes;
 use crate::server::intercept::Chain;
 use crate::server::lifetime::Factory;
@@ -13,7 +14,7 @@ use crate::stats::ServerStats;
 use punctual_proto::describe::HealthStatus;
 use punctual_proto::handshake::Welcome;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use tokio::sync::Notify;
 
@@ -37,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) failed_handshakes: AtomicU64,
     panics: AtomicU64,
     opened: AtomicU64,
-    draining: AtomicBool,
+    draining: Draining,
     health: RwLock<BTreeMap<String, HealthStatus>>,
     connections: Mutex<Connections>,
 }
@@ -76,7 +77,7 @@ impl Shared {
             failed_handshakes: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             opened: AtomicU64::new(0),
-            draining: AtomicBool::new(false),
+            draining: Draining::not_yet(),
             health: RwLock::default(),
             connections: Mutex::default(),
         }
@@ -89,11 +90,11 @@ impl Shared {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.draining.has_begun()
     }
 
     pub(crate) fn drain(&self) {
-        self.draining.store(true, Ordering::Relaxed);
+        self.draining.begin();
     }
 
     pub(crate) fn health(&self, service: &str) -> HealthStatus {

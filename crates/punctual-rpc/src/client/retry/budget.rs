@@ -1,7 +1,7 @@
 //! The retry budget: what keeps the retries of all calls from burying a backend that fails.
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use punctual_proto::status::Status;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One token, in the unit that the bucket counts in: a hundredth, since a call brings a percentage.
 const TOKEN: u64 = 100;
