@@ -19,4 +19,4 @@ pub use identity::Identity;
 pub use metadata::{Metadata, MetadataError};
 pub use scope::Scoped;
 pub use task::{SlotScope, TaskScope};
-pub use trace::{TRACEPARENT, TRACESTATE, TRACESTATE_BYTES_MAX, TRACESTATE_MEMBERS_MAX, TraceContext};
+pub use trace::{Propagate, TRACEPARENT, TRACESTATE, TRACESTATE_BYTES_MAX, TRACESTATE_MEMBERS_MAX, TraceContext};

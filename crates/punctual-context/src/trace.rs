@@ -3,8 +3,11 @@
 //! It follows the recommendation <https://www.w3.org/TR/trace-context/>: what breaks its grammar is not passed on, and a
 //! receiver then begins a trace of its own. What comes from a peer is bounded before it is looked at.
 
+mod propagate;
 #[cfg(test)]
 mod tests;
+
+pub use propagate::Propagate;
 
 use crate::Metadata;
 use std::fmt;
@@ -103,6 +106,18 @@ impl TraceContext {
             }
             (None, _) => context,
         })
+    }
+
+    /// The entries of metadata that carry it.
+    #[must_use]
+    pub fn to_metadata(&self) -> Metadata {
+        let mut metadata = Metadata::new();
+        // Both are short enough for any metadata, and so are their names.
+        let _ = metadata.append(TRACEPARENT, self.traceparent());
+        if !self.tracestate().is_empty() {
+            let _ = metadata.append(TRACESTATE, self.tracestate());
+        }
+        metadata
     }
 
     /// Which trace.

@@ -8,6 +8,7 @@ use crate::{
     zone_check,
 };
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
+use punctual_context::Propagate;
 use punctual_task::{NAME_BYTES_MAX, Store, check_name};
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub struct EngineBuilder {
     config: EngineConfig,
     name: Option<String>,
     handlers: Vec<Arc<dyn Handlers>>,
+    propagator: Option<Arc<dyn Propagate>>,
 }
 
 impl EngineBuilder {
@@ -32,6 +34,7 @@ impl EngineBuilder {
             config: EngineConfig::default(),
             name: None,
             handlers: Vec::new(),
+            propagator: None,
         }
     }
 
@@ -45,6 +48,14 @@ impl EngineBuilder {
     /// Where jitter comes from; seeded by the system by default.
     pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
         self.entropy = entropy;
+        self
+    }
+
+    /// Ties the spans of enqueues and runs into traces by this: the run of a task is a child of its enqueue, over the store and
+    /// in another process. Without one, the trace of the handler that enqueues is still passed on to the task's run and to what that
+    /// calls.
+    pub fn propagator(mut self, propagator: Arc<dyn Propagate>) -> Self {
+        self.propagator = Some(propagator);
         self
     }
 
@@ -88,7 +99,9 @@ impl EngineBuilder {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| Error::new(ErrorKind::Config, "an engine starts on a tokio runtime, and this is none"))?;
         let works = !methods.is_empty();
-        let shared = Arc::new(Shared::new(self.store, self.clock, self.entropy, self.config, name, methods, runtime));
+        let mut shared = Shared::new(self.store, self.clock, self.entropy, self.config, name, methods, runtime);
+        shared.propagator = self.propagator;
+        let shared = Arc::new(shared);
         shared.measure_skew().await.map_err(|error| Error::from_store("the store does not tell its time", error))?;
         // Before the loops: whatever fails from here on, dropping the engine ends what was begun.
         let engine = Engine::new(Arc::clone(&shared));

@@ -6,11 +6,13 @@ mod reconcile;
 use crate::job::Job;
 use crate::pacing::{Pace, jittered};
 use crate::shared::{Phase, Shared};
+use crate::span;
 use crate::work::Ask;
 use punctual_clock::{Instant, Timestamp};
 use punctual_task::{ClaimBatch, ClaimRequest, StoreError, StoreErrorKind, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 
 /// A worker whose slots are all busy keeps one for a suspect this often.
 const SUSPECTS_EVERY: Duration = Duration::from_secs(1);
@@ -163,14 +165,14 @@ impl Claimer {
         let queues = &shared.config.queues;
         if queues.is_empty() {
             shared.stats.claims.add(1);
-            return shared.store.claim(worker, request(None)).await;
+            return claim(shared, worker, request(None)).await;
         }
         // One after another, beginning with another each time, until one has something.
         let mut found = ClaimBatch::default();
         for step in 0..queues.len() {
             let at = (self.queue_next + step) % queues.len();
             shared.stats.claims.add(1);
-            let batch = shared.store.claim(worker, request(queues.get(at).cloned())).await?;
+            let batch = claim(shared, worker, request(queues.get(at).cloned())).await?;
             found.next_due = earlier(found.next_due, batch.next_due);
             if !batch.tasks.is_empty() {
                 found.tasks = batch.tasks;
@@ -215,6 +217,13 @@ impl Claimer {
             }
         };
     }
+}
+
+async fn claim(shared: &Shared, worker: WorkerId, request: ClaimRequest) -> Result<ClaimBatch, StoreError> {
+    let span = span::claim();
+    let batch = shared.store.claim(worker, request).instrument(span.clone()).await?;
+    span::claimed(&span, batch.tasks.len());
+    Ok(batch)
 }
 
 fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {

@@ -5,8 +5,10 @@ use crate::completions::Entry;
 use crate::pacing::Pace;
 use crate::record::write_error;
 use crate::shared::{Phase, Shared};
+use crate::span;
 use punctual_task::{Finish, Finished, Next, Outcome, StoreError, StoreErrorKind, TaskState, WorkerId};
 use std::sync::Arc;
+use tracing::Instrument;
 
 /// Runs until the engine stops.
 pub(crate) async fn run(shared: Arc<Shared>) {
@@ -84,7 +86,7 @@ async fn send(shared: &Shared, worker: WorkerId, part: &[Entry]) -> Result<Vec<F
     loop {
         shared.stats.finish_calls.add(1);
         let finishes: Vec<Finish> = part.iter().map(|entry| entry.finish.clone()).collect();
-        match shared.store.finish(worker, finishes).await {
+        match shared.store.finish(worker, finishes).instrument(span::finish(part.len())).await {
             Ok(results) if results.len() == part.len() => return Ok(results),
             Ok(results) => {
                 let text = format!("{} finishes were answered with {} results", part.len(), results.len());

@@ -2,7 +2,7 @@
 
 use crate::pacing::Pace;
 use crate::shared::Shared;
-use crate::{Durable, Error, ErrorKind, service_of};
+use crate::{Durable, Error, ErrorKind, service_of, span};
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::{
@@ -12,6 +12,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
+use tracing::{Instrument, Span};
 
 /// At most so many tasks are written in one commit: more gain nothing.
 const CHUNK_TASKS_MAX: usize = 1_000;
@@ -214,14 +215,25 @@ impl<'a, C> IntoFuture for Enqueue<'a, C> {
     /// # Cancel safety
     /// Dropping it before it resolves leaves unknown whether the task was written.
     fn into_future(self) -> Self::IntoFuture {
-        let Enqueue { shared, task, .. } = self;
-        Box::pin(async move {
+        let Enqueue { shared, mut task, .. } = self;
+        let mut span = Span::none();
+        if let Ok(task) = &mut task {
+            (span, task.options.trace) = span::enqueue(task, 1, shared.propagator.as_deref());
+        }
+        let within = span.clone();
+        let write = async move {
             let task = task?;
             task.validate()?;
             let written = shared.write(vec![task]).await?;
             let bug = || Error::new(ErrorKind::Bug, "the store answered an enqueue of one task with none");
             written.into_iter().next().map(Task::new).ok_or_else(bug)
-        })
+        };
+        let told = async move {
+            let written = write.await;
+            span::enqueued(&span, written.as_ref().map(|task| task.id).map_err(|_| ()));
+            written
+        };
+        Box::pin(told.instrument(within))
     }
 }
 
@@ -238,8 +250,11 @@ impl<'a, C> IntoFuture for EnqueueMany<'a, C> {
     /// # Cancel safety
     /// Dropping it before it resolves leaves unknown how many were written.
     fn into_future(self) -> Self::IntoFuture {
-        let EnqueueMany { shared, common, args, .. } = self;
-        Box::pin(async move {
+        let EnqueueMany { shared, mut common, args, .. } = self;
+        let count = args.as_ref().map_or(0, Vec::len);
+        let (span, trace) = span::enqueue(&common, count, shared.propagator.as_deref());
+        common.options.trace = trace;
+        let write = async move {
             let tasks = args?.into_iter().map(|args| NewTask { args, ..common.clone() });
             let tasks = tasks.map(|task| task.validate().map(|()| task)).collect::<Result<Vec<_>, _>>()?;
             let mut written = Vec::with_capacity(tasks.len());
@@ -257,7 +272,8 @@ impl<'a, C> IntoFuture for EnqueueMany<'a, C> {
                 written.extend(shared.write(chunk).await?);
             }
             Ok(written.into_iter().map(Task::new).collect())
-        })
+        };
+        Box::pin(write.instrument(span))
     }
 }
 

@@ -95,6 +95,7 @@ mod runner;
 mod shared;
 mod shutdown;
 mod signals;
+mod span;
 mod stats;
 mod sync;
 mod waiters;

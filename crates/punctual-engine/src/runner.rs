@@ -6,6 +6,7 @@ use crate::job::Job;
 use crate::lane::Lane;
 use crate::lease::Standing;
 use crate::shared::Shared;
+use crate::span;
 use punctual_clock::Timestamp;
 use punctual_context::{CancelReason, Context, SlotScope, TaskScope};
 use punctual_task::decide::{Start, Terms, Verdict, decide_next, decide_start};
@@ -13,6 +14,7 @@ use punctual_task::{Finish, Outcome, TaskId};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 
 /// What a lane does after a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,19 +97,30 @@ async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Time
         }
     };
     let scope = task_scope(job, terms.attempts(), local, store_now);
-    let context = Context::new(Arc::<Lane>::clone(lane), key, deadline).with_task(Arc::new(scope));
+    let mut context = Context::new(Arc::<Lane>::clone(lane), key, deadline).with_task(Arc::new(scope));
+    let trace = span::trace_of(claimed);
+    if let Some(trace) = &trace {
+        context = context.with_metadata(trace.to_metadata());
+    }
+    let span = span::run(claimed, trace.as_ref(), shared.propagator.as_ref());
     let start = || served.handlers.run(&claimed.method, claimed.args.clone());
-    let ended = attempt(lane, context, &*shared.clock, shared.config.stop_grace, timer, start).await;
+    let attempt = attempt(lane, context, &*shared.clock, shared.config.stop_grace, timer, start);
+    let ended = attempt.instrument(span.clone()).await;
     let over = shared.clock.timestamp();
     let Some(reason) = lane.end() else {
         tracing::warn!(task = %claimed.task, "a handler that had been given up has ended after all");
         return Flow::End;
     };
-    if let Ended::Panicked(message) = &ended {
-        tracing::warn!(task = %claimed.task, method = claimed.method, message, "a handler panicked");
+    if let Ended::Panicked(_) = &ended {
+        // What it said is in the record of the attempt, and not here: it may hold what was in the arguments.
+        tracing::warn!(task = %claimed.task, method = claimed.method, "a handler panicked");
     }
     match conclude(claimed, terms, ended, reason, times(over), &*shared.entropy) {
-        Conclusion::Finish(finish) => Flow::woke(shared.complete(job, finish)),
+        Conclusion::Finish(finish) => {
+            span::ran(&span, finish.outcome);
+            drop(span);
+            Flow::woke(shared.complete(job, finish))
+        }
         Conclusion::HandBack => {
             shared.claims.give_back(job);
             Flow::Yield

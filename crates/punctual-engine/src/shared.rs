@@ -14,6 +14,7 @@ use crate::work::Work;
 use crate::zones::Zones;
 use crate::{EngineConfig, runner};
 use punctual_clock::{Clock, Entropy, Timestamp};
+use punctual_context::Propagate;
 use punctual_task::decide::Terms;
 use punctual_task::{Claimed, Finish, Next, Policy, Store, StoreError, TaskState};
 use std::future::poll_fn;
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     pub(crate) zones: Zones,
     pub(crate) failing: Failing,
+    /// What ties spans into traces, if anything.
+    pub(crate) propagator: Option<Arc<dyn Propagate>>,
     phase: watch::Sender<Phase>,
     /// The store's clock less ours, in microseconds, as last measured.
     skew: AtomicI64,
@@ -86,6 +89,7 @@ impl Shared {
             waiters: Waiters::default(),
             zones: Zones::default(),
             failing: Failing::default(),
+            propagator: None,
             phase: watch::Sender::new(Phase::Running),
             skew: AtomicI64::new(0),
             tasks: Mutex::default(),

@@ -21,10 +21,10 @@ pub mod otel;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
 
+pub use punctual_context::Propagate;
 pub use reading::{Reading, ReadingKind};
-pub(crate) use watch::{Watch, outcome_of, sent_outcome};
+pub(crate) use watch::{Watch, outcome_of, sent_outcome, watched};
 
-use punctual_context::TraceContext;
 use punctual_proto::contract::MethodDescriptor;
 use punctual_proto::status::Code;
 use std::fmt;
@@ -119,15 +119,6 @@ pub trait Observe: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// What ties spans to the traces of a tracing system. The `otel` adapter is one.
-pub trait Propagate: fmt::Debug + Send + Sync + 'static {
-    /// Where in which trace the current span is; `None` outside of any.
-    fn current(&self) -> Option<TraceContext>;
-
-    /// Calls `make`, which makes a span: a child of `parent`, who is at the other end of a connection.
-    fn within(&self, parent: &TraceContext, make: &mut dyn FnMut());
-}
-
 /// Who observes a channel or a server. Empty by default, and then free.
 #[derive(Debug, Clone, Default)]
 pub struct Telemetry {
@@ -140,6 +131,11 @@ impl Telemetry {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether it is nobody.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.observers.is_empty() && self.propagator.is_none()
     }
 
     /// Also tells this one.

@@ -26,7 +26,7 @@ pub use decide::{Start, Terms, Verdict};
 pub use error::{StoreError, StoreErrorKind};
 pub use id::{BadTaskId, IdBlock, ScheduleId, TaskId, WorkerId};
 pub use mem::MemStore;
-pub use policy::{Backoff, Growth, Policy, TaskOptions};
+pub use policy::{Backoff, Growth, Policy, TaskOptions, TaskTrace};
 pub use queue::QueueView;
 pub use retention::{Pruned, Retention};
 pub use series::*;

@@ -127,6 +127,19 @@ pub struct TaskOptions {
     /// The handler's budget also ends at this instant (microseconds, UTC).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_by: Option<i64>,
+    /// Where in which trace it was enqueued, where somebody traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TaskTrace>,
+}
+
+/// A place in a trace, in the words of W3C trace context.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTrace {
+    /// The `traceparent`.
+    pub parent: String,
+    /// The `tracestate`; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub state: String,
 }
 
 impl TaskOptions {

@@ -92,7 +92,7 @@ pub mod prelude;
 
 pub use bytes::Bytes;
 pub use punctual_context::{
-    CancelReason, Context, Identity, Metadata, MetadataError, Peer, SlotScope, TaskScope, TraceContext,
+    CancelReason, Context, Identity, Metadata, MetadataError, Peer, Propagate, SlotScope, TaskScope, TraceContext,
 };
 /// Gives a type its wire form: serde and a [`Schema`] that agree with each other.
 ///

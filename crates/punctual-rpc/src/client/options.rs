@@ -66,12 +66,7 @@ impl CallOptions {
     pub(crate) fn carry(&mut self, trace: &TraceContext) {
         let extra = self.extra.get_or_insert_default();
         extra.forget_trace();
-        let mut metadata = Metadata::new();
-        // Both are short enough for any metadata, and so are their names.
-        let _ = metadata.append(TRACEPARENT, trace.traceparent());
-        if !trace.tracestate().is_empty() {
-            let _ = metadata.append(TRACESTATE, trace.tracestate());
-        }
+        let mut metadata = trace.to_metadata();
         extra.trace_bytes = metadata.as_encoded().len();
         for (name, value) in extra.metadata.iter() {
             let _ = metadata.append(name, value);

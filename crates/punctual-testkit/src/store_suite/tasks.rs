@@ -3,7 +3,7 @@
 use super::stand::*;
 use punctual_task::{
     CancelOutcome, Due, Enqueued, NewTask, Next, Outcome, PAYLOAD_BYTES_MAX, RetryOutcome, StoreErrorKind, TaskFilter,
-    TaskId, TaskOptions, TaskState, UniqueKey,
+    TaskId, TaskOptions, TaskState, TaskTrace, UniqueKey,
 };
 use std::sync::Arc;
 
@@ -91,6 +91,7 @@ pub async fn limits_are_named(stand: Stand) {
         timeout: Some(secs(90)),
         start_by: Some(at(5).as_micros()),
         finish_by: Some(at(9).as_micros()),
+        trace: Some(TaskTrace { parent: "00-\"'; DROP".to_owned(), state: "ü=\u{1}".to_owned() }),
     };
     let large = NewTask {
         method: "ü".repeat(100),

@@ -6,4 +6,6 @@ mod metrics;
 mod observed;
 mod secrets;
 mod spans;
+#[cfg(feature = "engine")]
+mod tasks;
 mod traces;
