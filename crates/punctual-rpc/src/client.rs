@@ -20,6 +20,7 @@ mod intercept;
 mod kept;
 mod lane;
 mod line;
+mod named;
 mod oneway;
 mod options;
 mod pool;
@@ -37,6 +38,7 @@ mod streams_json;
 mod target;
 mod timer;
 mod trial;
+mod tried;
 mod unary;
 mod wiring;
 

@@ -64,6 +64,10 @@ pub(crate) mod config {
             self.retries
         }
 
+        pub(crate) fn is_observed(&self) -> bool {
+            self.retries
+        }
+
         pub(crate) fn validate(&self) -> Result<(), Status> {
             Ok(())
         }

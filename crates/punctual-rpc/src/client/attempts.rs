@@ -18,6 +18,7 @@ use crate::client::publish::{Callee, Published, Sent, publish_slowly};
 use crate::client::repeat::Repeat;
 use crate::client::reply::{Answer, LiveCall};
 use crate::client::timer::sleep_until;
+use crate::client::tried::Tried;
 use punctual_clock::Instant;
 use punctual_proto::codec::Args;
 use punctual_proto::session::{Refusal, Reply};
@@ -39,6 +40,20 @@ pub(crate) struct Resendable<A> {
     pub(crate) args: Kept<A>,
     pub(crate) options: CallOptions,
     pub(crate) deadline: Instant,
+    pub(crate) tried: Tried,
+}
+
+impl<A> Resendable<A> {
+    pub(crate) fn new(
+        channel: Channel,
+        settings: Arc<ChannelConfig>,
+        callee: Callee,
+        args: A,
+        options: CallOptions,
+        deadline: Instant,
+    ) -> Self {
+        Resendable { channel, settings, callee, args: Kept::new(args), options, deadline, tried: Tried::default() }
+    }
 }
 
 /// How often a call was sent in vain.

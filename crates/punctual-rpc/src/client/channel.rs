@@ -6,15 +6,16 @@ use crate::client::connection::Connection;
 use crate::client::counters::Counters;
 use crate::client::endpoints::{Endpoints, Source};
 use crate::client::lane::Lane;
+use crate::client::named::NamedMethods;
 use crate::client::oneway::OneWay;
 use crate::client::options::CallOptions;
 use crate::client::retry::Tokens;
 use crate::client::roster::{Roster, ended};
 use crate::client::settings::Settings;
+use crate::client::tried::Past;
 use crate::client::unary::Unary;
 use crate::client::wiring::next_id;
 use crate::stats::ChannelStats;
-use crate::telemetry::Telemetry;
 use arc_swap::ArcSwap;
 use punctual_clock::{Clock, Instant};
 use punctual_proto::codec::Args;
@@ -36,10 +37,10 @@ pub struct Channel {
 struct Inner {
     /// What calls measure with; it stays for the channel's life.
     clock: Arc<dyn Clock>,
-    telemetry: Telemetry,
     settings: Settings,
     tokens: Tokens,
     counters: Counters,
+    named: NamedMethods,
     /// The connection that calls go through, while there is one and no other to choose.
     lane: Arc<Lane>,
     cluster: ArcSwap<Cluster>,
@@ -124,15 +125,14 @@ impl Channel {
 
     pub(crate) fn with(endpoints: Endpoints, config: ChannelConfig) -> Self {
         let clock = Arc::clone(&config.clock);
-        let telemetry = config.telemetry.clone();
         let tokens = Tokens::full(&config.retry_budget);
         let settings = Settings::new(config);
         let (id, roster) = (next_id(), Arc::new(Roster::default()));
         let lane = Arc::new(Lane::of(id));
         let cluster = Cluster::with_id(id, endpoints, settings.shared(), Arc::clone(&lane), Arc::clone(&roster));
-        let (counters, cluster) = (Counters::default(), ArcSwap::from(cluster));
+        let (counters, named, cluster) = (Counters::default(), NamedMethods::default(), ArcSwap::from(cluster));
         let (replacing, ended) = (tokio::sync::Mutex::new(()), Mutex::new(false));
-        let inner = Inner { clock, telemetry, settings, tokens, counters, lane, cluster, roster, replacing, ended };
+        let inner = Inner { clock, settings, tokens, counters, named, lane, cluster, roster, replacing, ended };
         Channel { inner: Arc::new(inner) }
     }
 
@@ -150,7 +150,7 @@ impl Channel {
             Source::Fixed(_) => Instant::FAR,
             Source::Resolved(_) => self.clock().now().after(within),
         };
-        cluster.ready(Patience::OneTry, false, deadline, None).await.map(drop)
+        cluster.ready(Patience::OneTry, false, deadline, Past::default()).await.map(drop)
     }
 
     /// Calls the method at `method` in the descriptor, which a generated client knows.
@@ -243,6 +243,7 @@ impl Channel {
             inner.lane.hand_over(next.id());
             let old = inner.cluster.swap(Arc::clone(&next));
             next.settle_lane();
+            inner.named.forget();
             old
         };
         drop(turn);
@@ -309,12 +310,18 @@ impl Channel {
         &self.inner.clock
     }
 
-    pub(crate) fn telemetry(&self) -> &Telemetry {
-        &self.inner.telemetry
+    /// Whether anybody looks on at calls, or ties them into traces.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.inner.settings.is_observed()
     }
 
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.inner.tokens
+    }
+
+    /// The methods that are called by their names.
+    pub(crate) fn named(&self) -> &NamedMethods {
+        &self.inner.named
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -323,17 +330,12 @@ impl Channel {
 
     /// The connection that a call goes through, if there is one now.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
-        self.inner.lane.current().or_else(|| self.inner.cluster.load().pick(None))
+        self.inner.lane.current().or_else(|| self.inner.cluster.load().pick(Past::default()))
     }
 
-    /// Waits for a connection other than `after`, for a call.
-    pub(crate) async fn ready(
-        &self,
-        wait_for_ready: bool,
-        deadline: Instant,
-        after: Option<&Arc<Connection>>,
-    ) -> Result<Ready, Status> {
-        self.ready_for(true, wait_for_ready, deadline, after).await
+    /// Waits for a connection for a call.
+    pub(crate) async fn ready(&self, wait_for_ready: bool, deadline: Instant, past: Past<'_>) -> Result<Ready, Status> {
+        self.ready_for(true, wait_for_ready, deadline, past).await
     }
 
     /// The same for what asks about the server itself, whatever breakers say.
@@ -342,7 +344,7 @@ impl Channel {
         deadline: Instant,
         after: Option<&Arc<Connection>>,
     ) -> Result<Arc<Connection>, Status> {
-        self.ready_for(false, false, deadline, after).await.map(|ready| ready.connection)
+        self.ready_for(false, false, deadline, Past::this(after)).await.map(|ready| ready.connection)
     }
 
     async fn ready_for(
@@ -350,12 +352,12 @@ impl Channel {
         is_guarded: bool,
         wait_for_ready: bool,
         deadline: Instant,
-        after: Option<&Arc<Connection>>,
+        past: Past<'_>,
     ) -> Result<Ready, Status> {
         let patience = if wait_for_ready { Patience::Ready } else { Patience::NoBackoff };
         loop {
             let cluster = self.inner.cluster.load_full();
-            let ready = cluster.ready(patience, is_guarded, deadline, after).await;
+            let ready = cluster.ready(patience, is_guarded, deadline, past).await;
             // A call that waited on a cluster which was replaced goes on with the one in its place.
             if ready.is_ok() || !cluster.is_closed() || cluster.id() == self.inner.cluster.load().id() {
                 return ready;

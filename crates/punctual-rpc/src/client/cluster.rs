@@ -13,6 +13,7 @@ use crate::client::settings::SharedConfig;
 use crate::client::target::Target;
 use crate::client::timer::sleep_until;
 use crate::client::trial::Trial;
+use crate::client::tried::Past;
 use crate::client::wiring::{Wiring, next_id};
 use arc_swap::ArcSwap;
 use punctual_clock::Instant;
@@ -145,37 +146,45 @@ impl Cluster {
         matches!(endpoints, [only] if only.pool().len() == 1)
     }
 
-    /// A connection for a call, other than `not`, if there is one now and it is not the lane's to give.
-    pub(crate) fn pick(&self, not: Option<&Arc<Connection>>) -> Option<Arc<Connection>> {
+    /// A connection for a call, if there is one now and it is not the lane's to give.
+    pub(crate) fn pick(&self, past: Past<'_>) -> Option<Arc<Connection>> {
         let endpoints = self.endpoints.load();
         match &endpoints[..] {
             [] => None,
-            [only] => only.pick(not),
+            [only] => only.pick(past.connection),
             several => {
                 let settings = self.wiring.settings.load();
-                let field = Living { endpoints: several, not, now: None };
-                let at = settings.balance.choose(&field, &self.turn, &*settings.entropy)?;
-                several.get(at)?.pick(not)
+                let choose = |past: Past<'_>| {
+                    let field = Living { endpoints: several, past, now: None };
+                    let at = settings.balance.choose(&field, &self.turn, &*settings.entropy)?;
+                    several.get(at)?.pick(past.connection)
+                };
+                let first = choose(past);
+                if first.is_none() && past.tried.is_some() { choose(past.none_tried()) } else { first }
             }
         }
     }
 
     /// A connection for a call that goes past the breakers, where there are any.
-    fn pick_guarded(&self, not: Option<&Arc<Connection>>) -> Guarded {
+    fn pick_guarded(&self, past: Past<'_>) -> Guarded {
         let settings = self.wiring.settings.load_full();
         if settings.breaker.is_none() {
             let ready = |connection| Guarded::Go(Ready { connection, trial: None });
-            return self.pick(not).map_or(Guarded::Nothing, ready);
+            return self.pick(past).map_or(Guarded::Nothing, ready);
         }
         let now = self.wiring.clock.now();
         let endpoints = self.endpoints.load();
-        let field = Living { endpoints: &endpoints, not, now: Some(now) };
-        // Another call may take a probe's place, or the connection go, between the look and the choice.
-        for _ in 0..=endpoints.len() {
-            let Some(at) = settings.balance.choose(&field, &self.turn, &*settings.entropy) else { break };
-            let Some(endpoint) = endpoints.get(at) else { break };
-            if let (Some(connection), Ok(trial)) = (endpoint.pick(not), endpoint.admit(&settings, now)) {
-                return Guarded::Go(Ready { connection, trial });
+        let not = past.connection;
+        let again = past.tried.is_some().then(|| past.none_tried());
+        for past in [Some(past), again].into_iter().flatten() {
+            let field = Living { endpoints: &endpoints, past, now: Some(now) };
+            // Another call may take a probe's place, or the connection go, between the look and the choice.
+            for _ in 0..=endpoints.len() {
+                let Some(at) = settings.balance.choose(&field, &self.turn, &*settings.entropy) else { break };
+                let Some(endpoint) = endpoints.get(at) else { break };
+                if let (Some(connection), Ok(trial)) = (endpoint.pick(not), endpoint.admit(&settings, now)) {
+                    return Guarded::Go(Ready { connection, trial });
+                }
             }
         }
         let alive = endpoints.iter().filter(|endpoint| endpoint.is_alive(not));
@@ -199,14 +208,14 @@ impl Cluster {
         self.endpoints.load().iter().filter(|endpoint| endpoint.has_open_breaker()).count()
     }
 
-    /// Waits for a connection other than `after`, within `deadline`. A call is guarded by the breakers; what asks about the
+    /// Waits for a connection, within `deadline`. A call is guarded by the breakers; what asks about the
     /// server itself is not.
     pub(crate) async fn ready(
         &self,
         patience: Patience,
         is_guarded: bool,
         deadline: Instant,
-        after: Option<&Arc<Connection>>,
+        past: Past<'_>,
     ) -> Result<Ready, Status> {
         let wait = async {
             let mut bell = self.wiring.bell();
@@ -226,10 +235,10 @@ impl Cluster {
                     }
                 }
                 let guarded = if is_guarded {
-                    self.pick_guarded(after)
+                    self.pick_guarded(past)
                 } else {
                     let ready = |connection| Guarded::Go(Ready { connection, trial: None });
-                    self.pick(after).map_or(Guarded::Nothing, ready)
+                    self.pick(past).map_or(Guarded::Nothing, ready)
                 };
                 let mut until = Instant::FAR;
                 match guarded {
@@ -460,7 +469,7 @@ impl Drop for Resolving {
 /// The endpoints among which a call chooses.
 struct Living<'a> {
     endpoints: &'a [Arc<Endpoint>],
-    not: Option<&'a Arc<Connection>>,
+    past: Past<'a>,
     /// Those whose breaker lets nothing through now do not count.
     now: Option<Instant>,
 }
@@ -472,7 +481,8 @@ impl Field for Living<'_> {
 
     fn is_alive(&self, at: usize) -> bool {
         let passes = |endpoint: &Endpoint| self.now.is_none_or(|now| endpoint.check_breaker(now).is_ok());
-        self.endpoints.get(at).is_some_and(|endpoint| endpoint.is_alive(self.not) && passes(endpoint))
+        let fits = |endpoint: &Arc<Endpoint>| endpoint.is_alive(self.past.connection) && !self.past.has_tried(endpoint);
+        self.endpoints.get(at).is_some_and(|endpoint| fits(endpoint) && passes(endpoint))
     }
 
     fn pending(&self, at: usize) -> usize {

@@ -110,7 +110,7 @@ pub struct ChannelConfig {
     pub tls: Option<crate::tls::ClientTls>,
     /// What the server's authentication reads from the handshake, asked for with each try to connect. `None`: nothing.
     pub credentials: Option<Arc<dyn Credentials>>,
-    /// Who looks on. Nobody; it stays for the channel's life.
+    /// Who looks on. Nobody.
     pub telemetry: Telemetry,
     /// What budgets are measured with.
     pub clock: Arc<dyn Clock>,
@@ -212,6 +212,11 @@ impl ChannelConfig {
 
     fn own_policy(&self) -> MethodPolicy {
         MethodPolicy { retry: self.retry.clone(), hedge: self.hedge.clone() }
+    }
+
+    /// Whether anybody looks on at calls, or ties them into traces.
+    pub(crate) fn is_observed(&self) -> bool {
+        !self.telemetry.is_empty()
     }
 
     /// Whether any call may have a policy or an interceptor from here.

@@ -24,7 +24,7 @@ pub const HEDGES_MAX: u32 = 5;
 /// The first result counts, and so does the first failure that another attempt would not mend; the other attempts are then
 /// cancelled. A failure that may pass counts only where it is the last, and the next attempt follows it at once. All share
 /// the call's deadline, and each but the first takes a token of the channel's [`RetryBudget`](crate::RetryBudget). Where
-/// several endpoints are alive, the choice of the next attempt's sees the calls that the ones before have under way.
+/// several endpoints are alive, an attempt goes to one that none of the attempts before went to, while there is such a one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HedgePolicy {

@@ -25,8 +25,9 @@ pub const INTERCEPTORS_MAX: usize = 32;
 
 /// Your own code around each call of a channel.
 ///
-/// It sees every call that is made through a generated client or by its descriptor, of every shape; calls by name
-/// ([`Channel::call_json`](crate::Channel::call_json)), descriptions and health it does not. What it awaits counts against
+/// It sees every call of every shape that is made through a generated client, by its descriptor, or by its name
+/// ([`Channel::call_json`](crate::Channel::call_json), where request and result are `Bytes` of JSON); descriptions and health it
+/// does not. What it awaits counts against
 /// the call's deadline, which it cannot pass: the call ends there whatever it does. Dropping the call drops it.
 ///
 /// ```

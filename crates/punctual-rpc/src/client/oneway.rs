@@ -4,7 +4,6 @@ use crate::client::attempts::{Resendable, Resends};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::intercept::around;
-use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{
     Callee, Published, Request, Sent, Unpublished, deadline_of, publish, publish_slowly, refusal_status,
@@ -111,13 +110,13 @@ impl<A: Args + Serialize + Send + 'static> OneWay<A> {
             let generation = Arc::clone(&settings);
             let last = move |args, options: CallOptions| -> BoxFuture<'static, Result<(), CallError<Infallible>>> {
                 let (channel, settings, deadline) = (channel.clone(), Arc::clone(&generation), options.deadline);
-                let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
+                let call = Resendable::new(channel, settings, callee, args, options, deadline);
                 Box::pin(async move { send(call, None).await.map_err(CallError::Status) })
             };
             let call = around(settings, callee, args, options, deadline, last);
             return State::Boxed(Box::pin(async move { call.await.map_err(status_of) }));
         }
-        let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
+        let call = Resendable::new(channel, settings, callee, args, options, deadline);
         State::Boxed(Box::pin(send(call, refused)))
     }
 }

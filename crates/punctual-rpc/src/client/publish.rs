@@ -7,6 +7,7 @@ use crate::client::line::Place;
 use crate::client::options::CallOptions;
 use crate::client::timer::sleep_until;
 use crate::client::trial::Trial;
+use crate::client::tried::Past;
 use crate::scratch::with_scratch;
 use bytes::Bytes;
 use punctual_clock::{Clock, Instant};
@@ -46,7 +47,7 @@ impl Callee {
     }
 
     /// Only such a call has the channel's default timeout: the others may rightly last for ever.
-    fn is_unary(&self) -> bool {
+    pub(crate) fn is_unary(&self) -> bool {
         !self.oneway && self.streams == CallStreams::NONE
     }
 
@@ -294,6 +295,7 @@ pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
 ) -> Result<Sent, Status> {
     let Resendable { channel, callee, options, deadline, .. } = call;
     let deadline = *deadline;
+    let tried = Some(&call.tried);
     let mut trial;
     loop {
         // A connection that refused because it closes is never tried again: what it refused was never sent.
@@ -304,17 +306,20 @@ pub(crate) async fn publish_slowly<A: Args + Serialize + Send>(
                 (connection, Some(refusal))
             }
             Some((connection, Refusal::Closed(_) | Refusal::GoingAway)) => {
-                let ready = channel.ready(options.wait_for_ready, deadline, Some(&connection)).await?;
+                let ready = channel
+                    .ready(options.wait_for_ready, deadline, Past { connection: Some(&connection), tried })
+                    .await?;
                 trial = ready.trial;
                 (ready.connection, None)
             }
             Some((_, refusal)) => return Err(refusal_status(refusal)),
             None => {
-                let ready = channel.ready(options.wait_for_ready, deadline, None).await?;
+                let ready = channel.ready(options.wait_for_ready, deadline, Past { connection: None, tried }).await?;
                 trial = ready.trial;
                 (ready.connection, None)
             }
         };
+        call.tried.add(&connection);
         let mut place = None;
         loop {
             match refusal.take() {

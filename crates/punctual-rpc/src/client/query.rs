@@ -3,28 +3,32 @@
 use crate::client::attempts::{self, Resendable};
 use crate::client::channel::Channel;
 use crate::client::connection::Connection;
-use crate::client::kept::Kept;
-use crate::client::oneway::send;
+use crate::client::intercept::around;
+use crate::client::oneway::{send, status_of};
 use crate::client::options::CallOptions;
 use crate::client::publish::{Callee, deadline_of, refusal_status};
 use crate::client::reply::{LiveCall, name_method, read_bytes, read_bytes_answer};
+use crate::telemetry::{Watch, outcome_of, sent_outcome, watched};
+use crate::transport::BoxFuture;
 use bytes::Bytes;
 use punctual_clock::Instant;
-use punctual_proto::contract::{MethodDescriptor, method_id};
+use punctual_proto::contract::method_id;
 use punctual_proto::describe::{HealthStatus, ServiceDescription};
 use punctual_proto::frame::CallStreams;
 use punctual_proto::handshake::SERVICE_NAME_BYTES_MAX;
-use punctual_proto::schema::Type;
 use punctual_proto::session::{ClientSession, Opened, Refusal, Reply};
 use punctual_proto::status::{CallError, Status};
+use std::convert::Infallible;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
-
-/// What is asked for without a contract at hand.
-pub(super) static ANY: MethodDescriptor = MethodDescriptor::unary("*/*", &Type::Json, &Type::Json, &Type::Json);
 
 impl Channel {
     /// Calls `Service/method` with a JSON object of its arguments, and gives its result as JSON.
+    ///
+    /// The channel's interceptors, observers, breakers and budgets take part as in any call: to them the request, the result and
+    /// the method's own error are [`Bytes`] of JSON. It is made again by the channel's policies where [`Channel::describe`]
+    /// has told that the method is idempotent, and by the policy of its own options in any case.
     ///
     /// # Errors
     /// [`CallError::App`] with the method's own error as JSON, else a status.
@@ -35,60 +39,61 @@ impl Channel {
         &self,
         full_name: &str,
         args: Bytes,
-        options: CallOptions,
+        mut options: CallOptions,
     ) -> Result<Bytes, CallError<Bytes>> {
-        if let Some(status) = options.invalid() {
-            return Err(status.into());
-        }
-        let callee = Callee {
-            service: None,
-            method: &ANY,
-            id: method_id(full_name),
-            json: true,
-            oneway: false,
-            streams: CallStreams::NONE,
+        let callee = self.callee_by_name(full_name, false, CallStreams::NONE);
+        let watch = Watch::client(self, callee.method, &mut options);
+        let call = async {
+            if let Some(status) = options.invalid() {
+                return Err(status.into());
+            }
+            let (deadline, settings) = (deadline_of(self, &callee, &options)?, self.settings());
+            let (channel, generation) = (self.clone(), Arc::clone(&settings));
+            let last = move |args, options: CallOptions| -> BoxFuture<'static, Result<Bytes, CallError<Bytes>>> {
+                let (channel, settings, deadline) = (channel.clone(), Arc::clone(&generation), options.deadline);
+                let call = Resendable::new(channel, settings, callee, args, options, deadline);
+                Box::pin(attempts::call(call, None, read_bytes_answer))
+            };
+            if settings.interceptors.is_empty() {
+                return last(args, options.fixed(deadline)).await;
+            }
+            around(settings, callee, args, options, deadline, last).await
         };
-        let deadline = deadline_of(self, &callee, &options)?;
-        let call = Resendable {
-            channel: self.clone(),
-            settings: self.settings(),
-            callee,
-            args: Kept::new(args),
-            options,
-            deadline,
-        };
-        attempts::call(call, None, read_bytes_answer).await.map_err(|error| name_method(error, callee.id, full_name))
+        let result = watched(watch, call, |result, watch| watch.end(outcome_of(result))).await;
+        result.map_err(|error| name_method(error, callee.id, full_name))
     }
 
-    /// Calls the one-way method `Service/method` with a JSON object of its arguments.
+    /// Calls the one-way method `Service/method` with a JSON object of its arguments. Interceptors and the rest take part as in
+    /// [`Channel::call_json`].
     ///
     /// # Errors
     /// Why it was not sent.
-    pub async fn send_json(&self, full_name: &str, args: Bytes, options: CallOptions) -> Result<(), Status> {
-        if let Some(status) = options.invalid() {
-            return Err(status);
-        }
-        let callee = Callee {
-            service: None,
-            method: &ANY,
-            id: method_id(full_name),
-            json: true,
-            oneway: true,
-            streams: CallStreams::NONE,
+    pub async fn send_json(&self, full_name: &str, args: Bytes, mut options: CallOptions) -> Result<(), Status> {
+        let callee = self.callee_by_name(full_name, true, CallStreams::NONE);
+        let watch = Watch::client(self, callee.method, &mut options);
+        let call = async {
+            if let Some(status) = options.invalid() {
+                return Err(status);
+            }
+            let (deadline, settings) = (deadline_of(self, &callee, &options)?, self.settings());
+            let (channel, generation) = (self.clone(), Arc::clone(&settings));
+            let last = move |args, options: CallOptions| -> BoxFuture<'static, Result<(), CallError<Infallible>>> {
+                let (channel, settings, deadline) = (channel.clone(), Arc::clone(&generation), options.deadline);
+                let call = Resendable::new(channel, settings, callee, args, options, deadline);
+                Box::pin(async move { send(call, None).await.map_err(CallError::Status) })
+            };
+            if settings.interceptors.is_empty() {
+                return last(args, options.fixed(deadline)).await.map_err(status_of);
+            }
+            around(settings, callee, args, options, deadline, last).await.map_err(status_of)
         };
-        let deadline = deadline_of(self, &callee, &options)?;
-        send(
-            Resendable {
-                channel: self.clone(),
-                settings: self.settings(),
-                callee,
-                args: Kept::new(args),
-                options,
-                deadline,
-            },
-            None,
-        )
-        .await
+        watched(watch, call, |result, watch| watch.end(sent_outcome(result))).await
+    }
+
+    /// What is called by this name.
+    pub(crate) fn callee_by_name(&self, full_name: &str, oneway: bool, streams: CallStreams) -> Callee {
+        let method = self.named().of(full_name);
+        Callee { service: None, method, id: method_id(full_name), json: true, oneway, streams }
     }
 
     /// The contracts of the server's services, as plain data.
@@ -101,7 +106,9 @@ impl Channel {
             CallError::Status(status) => status,
             CallError::App(_) => Status::internal("a describe reply with an application error"),
         })?;
-        ServiceDescription::decode_all(&body).map_err(|error| error.into_reply_status())
+        let services = ServiceDescription::decode_all(&body).map_err(|error| error.into_reply_status())?;
+        self.named().learn(&services);
+        Ok(services)
     }
 
     /// The health of a service, or of the server as a whole for an empty name.
@@ -128,7 +135,7 @@ impl Channel {
     ) -> Result<R, Status> {
         let now = self.clock().now();
         let deadline = self.default_timeout().map_or(Instant::FAR, |timeout| now.after(timeout));
-        let mut after: Option<std::sync::Arc<Connection>> = None;
+        let mut after: Option<Arc<Connection>> = None;
         loop {
             let connection = self.reach(deadline, after.as_ref()).await?;
             let now = self.clock().now();

@@ -35,9 +35,11 @@ impl Repeat {
     pub(crate) fn of_call(callee: &Callee, options: &CallOptions, settings: &ChannelConfig) -> Result<Self, Status> {
         let method = callee.method;
         let may_repeat = method.idempotent && method.shape == Shape::Unary;
+        // Who calls by name and asks for it says that the method may be made twice: only the contract would know better.
+        let is_vouched_for = callee.json && callee.is_unary();
         match options.repeat() {
             Some(Repeat::Once) => Ok(Repeat::Once),
-            Some(_) if !may_repeat => Err(Status::invalid_argument(format!(
+            Some(_) if !may_repeat && !is_vouched_for => Err(Status::invalid_argument(format!(
                 "{} may not be made twice: mark it #[rpc(idempotent)] if it is, or drop the policy of this call",
                 method.full_name
             ))),

@@ -22,7 +22,8 @@ pub const ATTEMPTS_MAX: u32 = 10;
 ///
 /// Those are the failures that [`Status::is_retryable`] names: the service is away, the connection was lost, or a limit was
 /// hit that says when it will be free. An application's error never counts. All attempts share the call's one deadline, and
-/// each but the first takes a token of the channel's [`RetryBudget`].
+/// each but the first takes a token of the channel's [`RetryBudget`]. Where several endpoints are alive, an attempt goes to one
+/// that none of the attempts before went to, while there is such a one.
 ///
 /// ```no_run
 /// use punctual_rpc::{Channel, MethodPolicy, RetryPolicy, Status};

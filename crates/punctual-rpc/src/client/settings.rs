@@ -13,11 +13,12 @@ pub(crate) type SharedConfig = Arc<ArcSwap<ChannelConfig>>;
 /// No default timeout, in nanoseconds.
 const NONE: u64 = u64::MAX;
 
-/// A channel's settings. The two that a plain call needs lie beside the rest, where reading them costs a load.
+/// A channel's settings. The three that a plain call needs lie beside the rest, where reading them costs a load.
 pub(crate) struct Settings {
     config: SharedConfig,
     default_timeout: AtomicU64,
     has_policies: AtomicBool,
+    is_observed: AtomicBool,
     generation: AtomicU64,
     /// Held while they change, so that no change is lost.
     changing: Mutex<()>,
@@ -28,6 +29,7 @@ impl Settings {
         Settings {
             default_timeout: AtomicU64::new(nanos(config.default_timeout)),
             has_policies: AtomicBool::new(config.has_policies()),
+            is_observed: AtomicBool::new(config.is_observed()),
             generation: AtomicU64::new(1),
             changing: Mutex::new(()),
             config: Arc::new(ArcSwap::from_pointee(config)),
@@ -43,9 +45,11 @@ impl Settings {
         config.validate()?;
         config.check_fixed(&old)?;
         let (timeout, has_policies) = (nanos(config.default_timeout), config.has_policies());
+        let is_observed = config.is_observed();
         self.config.store(Arc::new(config));
         self.default_timeout.store(timeout, Ordering::Relaxed);
         self.has_policies.store(has_policies, Ordering::Relaxed);
+        self.is_observed.store(is_observed, Ordering::Relaxed);
         Ok(self.generation.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
@@ -62,6 +66,10 @@ impl Settings {
             NONE => None,
             nanos => Some(Duration::from_nanos(nanos)),
         }
+    }
+
+    pub(crate) fn is_observed(&self) -> bool {
+        self.is_observed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn has_policies(&self) -> bool {

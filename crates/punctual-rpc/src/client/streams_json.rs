@@ -1,17 +1,17 @@
 //! Calls with streams by name, for tools: everything that is given and taken is JSON.
 
 use crate::client::channel::Channel;
+use crate::client::oneway::status_of;
 use crate::client::options::CallOptions;
-use crate::client::publish::Callee;
-use crate::client::query::ANY;
 use crate::client::reply::{name_method, read_failure_bytes};
-use crate::client::streams::{Parts, oneway, returned, single_bytes};
+use crate::client::streams::{Parts, intercepted, oneway, returned, single_bytes};
 use crate::streaming::{JsonSource, Remote, RemoteEnd, Source, read_status};
+use crate::telemetry::{CallOutcome, Watch, outcome_of, sent_outcome, watched};
 use bytes::Bytes;
 use futures_core::Stream;
-use punctual_proto::contract::method_id;
 use punctual_proto::frame::{CallStreams, Outcome};
 use punctual_proto::status::{CallError, Status};
+use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -48,15 +48,21 @@ impl JsonStream {
             Ok(item) => return Some(Ok(item.bytes)),
             Err(end) => end,
         };
-        self.remote = None;
-        match end {
-            RemoteEnd::Failed(status) => Some(Err(status.into())),
+        let mut remote = self.remote.take()?;
+        let error: CallError<Bytes> = match end {
+            RemoteEnd::Failed(status) => status.into(),
             RemoteEnd::End(end) => match end.outcome {
-                Outcome::Ok => None,
-                Outcome::App => Some(Err(CallError::App(end.body))),
-                Outcome::Status => Some(Err(read_status(&end.body).into())),
+                Outcome::Ok => {
+                    remote.tell(CallOutcome::Ok);
+                    return None;
+                }
+                Outcome::App => CallError::App(end.body),
+                Outcome::Status => read_status(&end.body).into(),
             },
-        }
+        };
+        let failed = Err(error);
+        remote.tell(outcome_of(&failed));
+        Some(failed)
     }
 }
 
@@ -82,16 +88,29 @@ impl Channel {
         args: Bytes,
         streams: Vec<JsonItems>,
         returns_stream: bool,
-        options: CallOptions,
+        mut options: CallOptions,
     ) -> Result<JsonReply, CallError<Bytes>> {
-        let (id, parts) = self.json_parts(full_name, args, streams, returns_stream);
-        let named = |error| name_method(error, id, full_name);
-        if returns_stream {
-            let remote = returned(parts, options, read_failure_bytes).await.map_err(named)?;
-            Ok(JsonReply::Stream(JsonStream { remote: Some(remote) }))
+        let parts = self.json_parts(full_name, args, streams, returns_stream);
+        let id = parts.callee.id;
+        let watch = Watch::client(self, parts.callee.method, &mut options);
+        let result = if returns_stream {
+            let call = intercepted(parts, options, |parts, options| {
+                Box::pin(async move {
+                    let remote = returned(parts, options, read_failure_bytes).await?;
+                    Ok(JsonStream { remote: Some(remote) })
+                })
+            });
+            // The call is over when its stream is.
+            let judge = |result: &mut Result<JsonStream, _>, watch: Box<Watch>| match result {
+                Ok(JsonStream { remote: Some(remote) }) => remote.watched(watch),
+                _ => watch.end(outcome_of(result)),
+            };
+            watched(watch, call, judge).await.map(JsonReply::Stream)
         } else {
-            single_bytes(parts, options).await.map(JsonReply::One).map_err(named)
-        }
+            let call = intercepted(parts, options, |parts, options| Box::pin(single_bytes(parts, options)));
+            watched(watch, call, |result, watch| watch.end(outcome_of(result))).await.map(JsonReply::One)
+        };
+        result.map_err(|error| name_method(error, id, full_name))
     }
 
     /// Calls the one-way method `Service/method`, which takes streams.
@@ -103,18 +122,23 @@ impl Channel {
         full_name: &str,
         args: Bytes,
         streams: Vec<JsonItems>,
-        options: CallOptions,
+        mut options: CallOptions,
     ) -> Result<(), Status> {
-        let (_, parts) = self.json_parts(full_name, args, streams, false);
-        oneway(parts, options).await
+        let parts = self.json_parts(full_name, args, streams, false);
+        let watch = Watch::client(self, parts.callee.method, &mut options);
+        let call = async {
+            let make = intercepted(parts, options, |parts, options| {
+                Box::pin(async move { oneway(parts, options).await.map_err(CallError::<Infallible>::Status) })
+            });
+            make.await.map_err(status_of)
+        };
+        watched(watch, call, |result, watch| watch.end(sent_outcome(result))).await
     }
 
-    fn json_parts(&self, full_name: &str, args: Bytes, streams: Vec<JsonItems>, returned: bool) -> (u64, Parts<Bytes>) {
-        let id = method_id(full_name);
+    fn json_parts(&self, full_name: &str, args: Bytes, streams: Vec<JsonItems>, returned: bool) -> Parts<Bytes> {
         let arguments = u16::try_from(streams.len()).unwrap_or(CallStreams::ARGUMENTS_MAX);
-        let streams_of_call = CallStreams::new(arguments, returned);
-        let callee = Callee { service: None, method: &ANY, id, json: true, oneway: false, streams: streams_of_call };
+        let callee = self.callee_by_name(full_name, false, CallStreams::new(arguments, returned));
         let sources = streams.into_iter().map(|items| Box::new(JsonSource(items)) as Box<dyn Source>).collect();
-        (id, Parts::new(self.clone(), callee, args, sources))
+        Parts::new(self.clone(), callee, args, sources)
     }
 }

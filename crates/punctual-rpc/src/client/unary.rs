@@ -5,7 +5,6 @@ use crate::client::channel::Channel;
 use crate::client::connection::Connection;
 use crate::client::hedge::HedgePolicy;
 use crate::client::intercept::around;
-use crate::client::kept::Kept;
 use crate::client::options::{CallOptions, call_options};
 use crate::client::publish::{Callee, Published, Request, Unpublished, deadline_of, publish, refusal_status};
 use crate::client::reply::{Answer, LiveCall, name_method, read_answer};
@@ -142,12 +141,12 @@ where
             let generation = Arc::clone(&settings);
             let last = move |args, options: CallOptions| -> BoxFuture<'static, Result<T, CallError<E>>> {
                 let (channel, settings, deadline) = (channel.clone(), Arc::clone(&generation), options.deadline);
-                let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
+                let call = Resendable::new(channel, settings, callee, args, options, deadline);
                 Box::pin(attempts::call(call, None, read_answer))
             };
             return State::Boxed(Box::pin(around(settings, callee, args, options, deadline, last)));
         }
-        let call = Resendable { channel, settings, callee, args: Kept::new(args), options, deadline };
+        let call = Resendable::new(channel, settings, callee, args, options, deadline);
         State::Boxed(Box::pin(attempts::call(call, refused, read_answer)))
     }
 

@@ -6,7 +6,9 @@ use punctual_clock::{Clock, Instant};
 use punctual_context::{Metadata, TraceContext};
 use punctual_proto::contract::MethodDescriptor;
 use punctual_proto::status::{CallError, Status};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use tracing::Span;
 
@@ -27,8 +29,13 @@ impl Watch {
         method: &'static MethodDescriptor,
         options: &mut CallOptions,
     ) -> Option<Box<Watch>> {
-        let telemetry = channel.telemetry();
-        let span = if span::are_wanted() { span::client(method, &channel.address()) } else { Span::none() };
+        let are_spans_wanted = span::are_wanted();
+        if !are_spans_wanted && !channel.is_observed() {
+            return None;
+        }
+        let settings = channel.settings();
+        let telemetry = &settings.telemetry;
+        let span = if are_spans_wanted { span::client(method, &channel.address()) } else { Span::none() };
         if let Some(propagator) = &telemetry.propagator
             && let Some(trace) = span.in_scope(|| propagator.current())
         {
@@ -120,6 +127,19 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.finish(CallOutcome::Abandoned);
     }
+}
+
+/// Makes a call that somebody may look on at. `judge` tells how it ended, or leaves that to the stream that it gave.
+pub(crate) async fn watched<R>(
+    watch: Option<Box<Watch>>,
+    call: impl Future<Output = R>,
+    judge: impl FnOnce(&mut R, Box<Watch>),
+) -> R {
+    let Some(mut watch) = watch else { return call.await };
+    let mut call = pin!(call);
+    let mut result = poll_fn(|cx| watch.around(|| call.as_mut().poll(cx))).await;
+    judge(&mut result, watch);
+    result
 }
 
 /// A panic of who looks on is not the call's.

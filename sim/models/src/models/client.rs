@@ -202,7 +202,8 @@ pub fn no_change_of_the_settings_is_lost() {
         let second = settings.change(|config| config.default_timeout = timeout).expect("a change that is allowed");
         let first = joined(changing).expect("a change that is allowed");
         assert_eq!(first + second, 2 + 3, "each is a generation of its own");
-        assert_eq!((settings.default_timeout(), settings.has_policies()), (timeout, true));
+        let mirrored = (settings.default_timeout(), settings.has_policies(), settings.is_observed());
+        assert_eq!(mirrored, (timeout, true, true));
         let config = settings.load();
         assert_eq!((config.default_timeout, config.retries), (timeout, true));
     });
