@@ -6,10 +6,11 @@ use crate::support::site::Kind;
 use crate::support::wire::{poll_once, settle};
 use crate::support::{Site, over_every_transport};
 use punctual_context::{Identity, Metadata};
+use punctual_rpc::telemetry::{CallEnd, Observe, ObservedCall, Telemetry};
 use punctual_rpc::{
     AdmissionLimits, ByMetadata, Code, MethodDescriptor, Partition, Rate, ScopeLimits, Server, ServerConfig, Status,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn limited(set: impl FnOnce(&mut AdmissionLimits)) -> ServerConfig {
@@ -234,4 +235,57 @@ async fn limits_of_nothing_are_refused() {
     let probe = crate::support::probe::Probe::default();
     let refused = Server::builder().config(config).service(probe).listen("inproc:limits").bind().await.unwrap_err();
     assert!(refused.to_string().contains("\"Probe/nothing\", which is not served here"), "{refused}");
+}
+
+/// What was observed, a line each.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Vec<String>>);
+
+impl Observe for Seen {
+    fn started(&self, call: &ObservedCall) {
+        self.0.lock().unwrap().push(format!("{} started", call.method.full_name));
+    }
+
+    fn ended(&self, call: &ObservedCall, end: &CallEnd) {
+        let waited = if end.latency >= Duration::from_secs(1) { " late" } else { "" };
+        self.0.lock().unwrap().push(format!("{} {}{waited}", call.method.full_name, end.outcome));
+    }
+}
+
+/// A server's observers are told of calls that wait for admission from their arrival on, of those that are refused by it, and
+/// of those that give up; the gauges of what waits come back to zero.
+#[tokio::test(start_paused = true)]
+async fn observers_see_what_waits_and_what_is_refused() {
+    let seen = Arc::new(Seen::default());
+    let mut config = server_under(tokio_clock());
+    config.telemetry = Telemetry::new().observer(seen.clone());
+    config.admission.server = ScopeLimits::running(1);
+    config.admission.queue_calls_max = 1;
+    config.admission.queue_wait_max = Duration::from_secs(3_600);
+    let site = Site::start_with(Kind::Inproc, config).await;
+    let client = site.client_with(channel_under(tokio_clock())).await;
+    let take = || std::mem::take(&mut *seen.0.lock().unwrap());
+    let first = running(&site, &client).await;
+    let queued = tokio::spawn(client.add(1, 2).into_future());
+    waiting(&site, 1).await;
+    assert_eq!(client.text("x").await.unwrap_err().status().unwrap().code(), Code::ResourceExhausted);
+    let told = ["Probe/wait started", "Probe/add started", "Probe/text started", "Probe/text resource_exhausted"];
+    assert_eq!(take(), told);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    site.ledger.gate.send_replace(true);
+    first.await.unwrap().unwrap();
+    assert_eq!(queued.await.unwrap(), Ok(3));
+    assert_eq!(take(), ["Probe/wait ok late", "Probe/add ok late"], "its latency has the wait in it");
+    site.ledger.gate.send_replace(false);
+    let first = running(&site, &client).await;
+    let mut dropped = client.add(1, 2);
+    assert!(poll_once(&mut dropped).await.is_pending());
+    waiting(&site, 1).await;
+    drop(dropped);
+    waiting(&site, 0).await;
+    site.ledger.gate.send_replace(true);
+    first.await.unwrap().unwrap();
+    assert_eq!(take(), ["Probe/wait started", "Probe/add started", "Probe/add abandoned", "Probe/wait ok"]);
+    let stats = site.server.stats();
+    assert_eq!((stats.admission_waiting, stats.admission_refused, stats.running), (0, 1, 0));
 }

@@ -147,10 +147,10 @@ async fn a_breaker_always_finds_its_way_back() {
     (policy.open_first, policy.open_max) = (Duration::from_millis(1), Duration::from_millis(4));
     let client = site.client_with(config).await;
     let mut tasks = tokio::task::JoinSet::new();
-    for worker in 0..4u64 {
+    for worker in 0..20u64 {
         let (client, ledger) = (client.clone(), std::sync::Arc::clone(&site.ledger));
         tasks.spawn(async move {
-            for round in 0..1_000u64 {
+            for round in 0..5_000u64 {
                 if round % 5 == 0 {
                     ledger.failures.lock().unwrap().extend(vec![Status::unavailable("x"); 4]);
                 }

@@ -179,7 +179,7 @@ async fn calls_race_replacements() {
     for worker in 0..4 {
         let client = client.clone();
         tasks.spawn(async move {
-            for at in 0..5_000 {
+            for at in 0..25_000 {
                 assert_eq!(client.add(worker, at).await, Ok(worker + at));
             }
         });
@@ -193,7 +193,7 @@ async fn calls_race_replacements() {
     }
     assert!(rounds > 20, "{rounds}");
     let stats = client.channel.stats();
-    assert_eq!((stats.pending, stats.published), (0, 20_000 + stats.resends));
+    assert_eq!((stats.pending, stats.published), (0, 100_000 + stats.resends));
     client.channel.close().await;
     for server in servers {
         assert_eq!(server.shutdown(Duration::from_secs(5)).await.cancelled, 0);

@@ -314,7 +314,7 @@ async fn calls_race_the_exchange_of_sets() {
     for worker in 0..4 {
         let client = client.clone();
         tasks.spawn(async move {
-            for at in 0..4_000 {
+            for at in 0..25_000 {
                 assert_eq!(client.add(worker, at).await, Ok(worker + at));
             }
         });

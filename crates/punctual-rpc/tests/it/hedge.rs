@@ -4,7 +4,10 @@ use crate::support::Site;
 use crate::support::clock::{Stopwatch, channel_under, tokio_clock};
 use crate::support::probe::ProbeClient;
 use crate::support::site::Kind;
+use punctual_clock::Entropy;
+use punctual_rpc::client::{BreakerPolicy, Candidate, Select};
 use punctual_rpc::{Balance, CallError, Channel, ChannelConfig, Code, HedgePolicy, RetryBudget, RetryPolicy, Status};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -122,6 +125,111 @@ async fn a_hedge_goes_elsewhere() {
         assert!(client.flaky().await.is_ok());
     }
     assert!(attempts(&slow) > 0, "by chance some began there");
+}
+
+/// Always the first that there is: the choice that would meet the same server again and again.
+#[derive(Debug)]
+struct First;
+
+impl Select for First {
+    fn select(&self, _: &[Candidate<'_>], _: &dyn Entropy) -> usize {
+        0
+    }
+}
+
+/// A client of real servers, whose choice is always the first.
+async fn first_of(sites: &[&Site], mut config: ChannelConfig) -> ProbeClient {
+    config.balance = Balance::Custom(Arc::new(First));
+    let addresses: Vec<&str> = sites.iter().map(|site| &*site.address).collect();
+    let channel = Channel::builder(&addresses.join(",")).config(config).connect().await.unwrap();
+    while channel.stats().open_connections < sites.len() as u64 {
+        tokio::task::yield_now().await;
+    }
+    ProbeClient::new(channel)
+}
+
+/// Whatever the choice would be, a hedge goes to an endpoint that the call has not tried: past one that stands still, to another
+/// one, and to a third. Where there is no other it goes to one again.
+#[tokio::test]
+async fn hedges_go_where_the_call_has_not_been() {
+    let sites = [Site::start(Kind::Tcp).await, Site::start(Kind::Tcp).await, Site::start(Kind::Unix).await];
+    let [still, second, third] = &sites;
+    let mut config = ChannelConfig::default();
+    config.hedge = Some(HedgePolicy::new(3, Duration::from_millis(1)));
+    let client = first_of(&[still, second, third], config).await;
+    script(still, vec![hang(); 100]);
+    assert_eq!(client.flaky().await, Ok(1));
+    assert_eq!((attempts(still), attempts(second) >= 1), (1, true));
+    for site in [still, second] {
+        script(site, vec![hang(); 100]);
+    }
+    script(third, []);
+    assert_eq!(client.flaky().await, Ok(1));
+    assert_eq!((attempts(still), attempts(second)), (1, 1));
+    for site in &sites {
+        script(site, [hang()]);
+    }
+    let four = HedgePolicy::new(4, Duration::from_millis(1));
+    assert_eq!(client.flaky().hedge(four).await, Ok(2), "all have been tried: the fourth goes to the first again");
+    assert_eq!((attempts(still), attempts(second), attempts(third)), (2, 1, 1));
+}
+
+/// So does a retry, with a circuit breaker and without.
+#[tokio::test]
+async fn retries_go_where_the_call_has_not_been() {
+    let sites = [Site::start(Kind::Tcp).await, Site::start(Kind::Tcp).await];
+    let [failing, sound] = &sites;
+    for breaker in [None, Some(BreakerPolicy::default())] {
+        let mut policy = RetryPolicy::attempts(3);
+        policy.backoff_first = Duration::from_millis(1);
+        let mut config = ChannelConfig::default();
+        (config.retry, config.breaker) = (Some(policy), breaker);
+        let client = first_of(&[failing, sound], config).await;
+        script(failing, vec![Status::unavailable("x"); 100]);
+        script(sound, []);
+        assert_eq!(client.flaky().await, Ok(1));
+        assert_eq!((attempts(failing), attempts(sound)), (1, 1));
+        script(sound, [Status::unavailable("x")]);
+        script(failing, [Status::unavailable("x")]);
+        assert_eq!(client.flaky().await, Ok(2), "both have been tried: the third goes to the first again");
+        assert_eq!((attempts(failing), attempts(sound)), (2, 1));
+    }
+}
+
+/// Hedged calls that end, fail, hang and are dropped at random on many threads leave no attempt behind, on either side.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hedged_calls_that_are_dropped_leave_nothing() {
+    let site = Site::start(Kind::Unix).await;
+    let mut config = ChannelConfig::default();
+    config.hedge = Some(HedgePolicy::new(3, Duration::from_millis(1)));
+    config.retry_budget = RetryBudget::new(1_000_000, 100);
+    let client = site.client_with(config).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    // 100,000 calls; each waits more than it works.
+    for worker in 0..80u64 {
+        let (client, ledger) = (client.clone(), Arc::clone(&site.ledger));
+        tasks.spawn(async move {
+            for round in 0..1_250u64 {
+                if round % 3 == 0 {
+                    ledger.failures.lock().unwrap().extend([hang(), Status::unavailable("x"), hang()]);
+                }
+                let within = Duration::from_micros((round * 7 + worker * 131) % 4_000);
+                // Every end is fine.
+                let _ = tokio::time::timeout(within, client.flaky()).await;
+            }
+        });
+    }
+    while let Some(result) = tasks.join_next().await {
+        result.unwrap();
+    }
+    site.ledger.failures.lock().unwrap().clear();
+    assert!(client.flaky().await.is_ok());
+    let stats = client.channel.stats();
+    assert!(stats.hedges > 0, "it raced nothing");
+    assert_eq!(stats.pending, 0);
+    while site.server.stats().running > 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// What may not be made twice is not hedged, and two policies at once are refused.

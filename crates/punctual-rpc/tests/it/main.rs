@@ -5,6 +5,7 @@
 mod admission;
 mod auth;
 mod breaker;
+mod by_name;
 mod calls;
 mod cancel;
 mod clusters;

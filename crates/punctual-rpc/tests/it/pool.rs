@@ -163,7 +163,8 @@ async fn calls_race_the_pool() {
     config.pool_max = 4;
     config.pool_idle = Duration::from_millis(100);
     let client = site.client_with(config).await;
-    for round in 0..6 {
+    // 100,800 calls.
+    for round in 0..42 {
         let mut tasks = JoinSet::new();
         for worker in 0..16 {
             let client = client.clone();

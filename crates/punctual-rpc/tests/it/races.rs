@@ -6,7 +6,11 @@ use crate::support::probe::{Probe, ProbeClient};
 use crate::support::site::Kind;
 use crate::support::wire::poll_once;
 use bytes::Bytes;
-use punctual_rpc::{CallError, Channel, ChannelConfig, Code, Server, ServerConfig, ServerHandle, Streaming};
+use punctual_rpc::client::{BreakerPolicy, ClientInterceptor, Failure, Incoming, Next, Outgoing};
+use punctual_rpc::transport::BoxFuture;
+use punctual_rpc::{CallError, Channel, ChannelConfig, Code, HedgePolicy, RetryPolicy, Server, ServerConfig};
+use punctual_rpc::{ServerHandle, Streaming};
+use std::sync::Arc;
 use std::time::Duration;
 
 const ROUNDS: i32 = 100_000;
@@ -64,7 +68,8 @@ async fn response_cancel_and_deadline() {
 /// Calls that race the end of their connection end themselves: with a value, or with a status that fits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn close_against_the_gate() {
-    for round in 0..200 {
+    // 100,000 calls.
+    for round in 0..500 {
         let name = format!("inproc:race-{round}");
         let server = Server::builder().service(Probe::default()).listen(&name).bind().await.unwrap().spawn();
         let client = ProbeClient::new(Channel::connect(&name).await.unwrap());
@@ -193,6 +198,53 @@ async fn cancels_that_cross_their_replies() {
     idle(&site.server).await;
     assert_eq!(client.channel.stats().pending, 0);
     assert_eq!(site.server.stats().violations, 0);
+}
+
+/// Lets every call through as it is.
+#[derive(Debug)]
+struct Through;
+
+impl ClientInterceptor for Through {
+    fn intercept(&self, call: Outgoing, next: Next) -> BoxFuture<'_, Result<Incoming, Failure>> {
+        next.run(call)
+    }
+}
+
+/// Calls that race changes of live settings, from plain to guarded and back, all get their own reply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_race_reconfiguration() {
+    let site = Site::start(Kind::Inproc).await;
+    let client = site.client().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for worker in 0..8 {
+        let client = client.clone();
+        tasks.spawn(async move {
+            for at in 0..ROUNDS / 8 {
+                assert_eq!(client.add(worker, at).await, Ok(worker + at));
+            }
+        });
+    }
+    let mut changes = 0_u32;
+    while !tasks.is_empty() {
+        changes += 1;
+        let on = |bit: u32| (changes >> bit) & 1 == 1;
+        let generation = client.channel.reconfigure(|config| {
+            config.default_timeout = on(0).then_some(Duration::from_secs(60));
+            config.retry = (on(1) && !on(2)).then(RetryPolicy::default);
+            config.hedge = on(2).then(HedgePolicy::default);
+            config.breaker = on(3).then(BreakerPolicy::default);
+            config.interceptors = if on(4) { vec![Arc::new(Through)] } else { Vec::new() };
+            config.pool_max = 1 + u32::from(on(5));
+            config.drain_grace = Duration::from_secs(1 + u64::from(on(6)));
+        });
+        assert_eq!(generation, Ok(u64::from(changes) + 1));
+        while let Some(result) = tasks.try_join_next() {
+            result.unwrap();
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(changes > 64, "{changes} changes: it raced too little");
+    assert_eq!(client.channel.stats().pending, 0);
 }
 
 /// Calls that register while their server drains: each is served, or is told that it was never accepted, and a stop that waits

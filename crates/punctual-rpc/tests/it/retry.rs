@@ -186,10 +186,11 @@ async fn retried_calls_that_are_dropped_leave_nothing() {
     let client: ProbeClient = site.client_with(config).await;
     fail(&site, 1_000_000);
     let mut tasks = tokio::task::JoinSet::new();
-    for worker in 0..4u64 {
+    // 100,000 calls; each waits more than it works.
+    for worker in 0..80u64 {
         let client = client.clone();
         tasks.spawn(async move {
-            for round in 0..1_000u64 {
+            for round in 0..1_250u64 {
                 let within = Duration::from_micros((round * 7 + worker * 131) % 4_000);
                 // Either end is fine.
                 let _ = tokio::time::timeout(within, client.flaky()).await;

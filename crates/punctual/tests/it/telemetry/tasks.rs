@@ -3,7 +3,7 @@
 use super::capture::Capture;
 use punctual::schedule::Every;
 use punctual::{Channel, Context, Engine, Propagate, Server, Status, TraceContext, service};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -64,17 +64,17 @@ impl Propagate for Fake {
     }
 
     fn within(&self, parent: &TraceContext, make: &mut dyn FnMut()) {
-        self.parents.lock().unwrap().push(parent.traceparent());
+        self.parents.lock().unwrap_or_else(PoisonError::into_inner).push(parent.traceparent());
         make();
     }
 }
 
 async fn engine(night: Watchman, fake: Option<Arc<Fake>>) -> Engine {
-    let mut builder = punctual::open("memory:").await.unwrap().serve(NightServer::new(night));
+    let mut builder = punctual::open("memory:").await.expect("memory is always there").serve(NightServer::new(night));
     if let Some(fake) = fake {
         builder = builder.propagator(fake);
     }
-    builder.start().await.unwrap()
+    builder.start().await.expect("an engine starts")
 }
 
 async fn stop(engine: Engine) {
