@@ -4,6 +4,7 @@
 //! prints, and what can be saved and compared with a later one.
 
 mod diff;
+mod equal;
 mod health;
 mod method;
 mod text;
@@ -13,6 +14,7 @@ mod type_description;
 mod tests;
 
 pub use diff::{Change, ChangeKind, Impact, Outcome, Verdict, diff};
+pub use equal::{COMPARED_BYTES_MAX, Incomparable, equal_methods};
 pub use health::HealthStatus;
 pub use method::{BackoffDescription, DurableDescription, MethodDescription, StreamDescription};
 pub use type_description::{FieldDescription, FieldsDescription, TypeDescription, VariantDescription};

@@ -1,10 +1,12 @@
 //! What the fuzz targets run. Each takes any bytes, and panics where a promise is broken.
 
 use crate::codec::{Codec, decode, encode};
-use crate::describe::ServiceDescription;
+use crate::contract::{MethodDescriptor, ServiceDescriptor};
+use crate::describe::{ServiceDescription, equal_methods};
 use crate::frame::{Direction, FrameHeader, FrameRules, HEADER_BYTES};
 use crate::handshake::{Hello, Reply, Welcome, accept};
 use crate::limits::Limits;
+use crate::schema::Type;
 use crate::session::tests;
 use crate::status::Status;
 use bytes::Bytes;
@@ -68,6 +70,23 @@ enum Choice {
     Both { left: String, right: Vec<u8> },
 }
 
+/// What a described service is compared with.
+static COMPARED: ServiceDescriptor = ServiceDescriptor::new(
+    "S",
+    "",
+    &[
+        MethodDescriptor::unary("S/one", &Type::Unit, &Type::U8, &Type::Status),
+        MethodDescriptor::oneway("S/two", &Type::Unit),
+    ],
+);
+
+/// A described service beside the same contract: whatever is found equal is ours.
+fn compared(body: &[u8]) {
+    let Ok(equal) = equal_methods(&COMPARED, body) else { return };
+    assert!(equal.is_sorted());
+    assert!(equal.iter().all(|id| COMPARED.index_of(*id).is_some()));
+}
+
 /// Values in each codec, and what else is written as bytes. What is understood is understood again when it is written.
 pub fn codecs(bytes: &[u8]) {
     let Some((choice, body)) = bytes.split_first() else { return };
@@ -79,7 +98,20 @@ pub fn codecs(bytes: &[u8]) {
             assert_eq!(decode::<Sample>(codec, &out).as_ref(), Ok(&sample), "{codec:?}");
         }
     }
+    compared(body);
     if let Ok(services) = ServiceDescription::decode_all(body) {
+        if let [service] = services.as_slice()
+            && service.name == COMPARED.name
+            && let Ok(equal) = equal_methods(&COMPARED, body)
+        {
+            let hash = |id: u64| COMPARED.methods.iter().find(|one| one.id == id).map(MethodDescriptor::schema_hash);
+            let told = |id: &u64| {
+                let digits = hash(*id).map(|hash| format!("{hash:016x}"));
+                let said = |one: &&str| digits.as_ref().is_some_and(|digits| one.eq_ignore_ascii_case(digits));
+                service.methods.iter().map(|method| method.schema_hash.as_str()).any(|one| said(&one))
+            };
+            assert!(equal.iter().all(told));
+        }
         for service in &services {
             let _ = service.to_string();
         }
@@ -119,6 +151,11 @@ mod on_chance {
             br#"{"flag":true,"small":-1,"large":9,"bytes":[1],"maybe":["Nothing",{"Number":3}],"map":{"a":["b",7]}}"#,
         );
         super::codecs(&json);
+        let mut described = vec![2];
+        let services = [super::ServiceDescription::from(&super::COMPARED)];
+        described.extend(super::ServiceDescription::encode_all(&services).unwrap());
+        super::codecs(&described);
+        assert_eq!(super::equal_methods(&super::COMPARED, &described[1..]).map(|equal| equal.len()), Ok(2));
         let sample: Result<super::Sample, _> = crate::codec::decode(crate::codec::Codec::Json, &json[1..]);
         assert!(sample.is_ok(), "{sample:?}");
     }

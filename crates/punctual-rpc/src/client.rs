@@ -6,6 +6,7 @@ mod breaker;
 mod channel;
 mod cluster;
 mod clusters;
+mod comparison;
 mod config;
 mod connection;
 mod connector;

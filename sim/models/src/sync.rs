@@ -71,6 +71,16 @@ impl<T> Default for OnceLock<T> {
 }
 
 impl<T> OnceLock<T> {
+    pub(crate) fn new() -> Self {
+        OnceLock::default()
+    }
+
+    pub(crate) fn set(&self, value: T) -> Result<(), T> {
+        let mut value = Some(value);
+        self.get_or_init(|| value.take().expect("it is taken once"));
+        value.map_or(Ok(()), Err)
+    }
+
     pub(crate) fn get(&self) -> Option<&T> {
         if self.is_set.load(Ordering::Acquire) { self.value.get() } else { None }
     }

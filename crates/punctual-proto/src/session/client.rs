@@ -210,7 +210,13 @@ impl ClientSession {
         if let State::Live(awaits) = state {
             self.end_live(awaits, effects);
             match awaits {
-                Awaits::Answer => self.queries.retain(|(query, _)| *query != call),
+                Awaits::Answer => {
+                    self.queries.retain(|(query, _)| *query != call);
+                    // No cancel wakes the driver, and the connection may have waited for nothing else to end.
+                    if self.going_away {
+                        effects.wakers.extend(self.out.rouse_driver());
+                    }
+                }
                 Awaits::Reply | Awaits::Emission => self.cancel(call, cause, effects),
             }
         }

@@ -2,11 +2,14 @@
 
 mod codecs;
 mod contracts;
+mod coverage;
+mod describe;
 mod frames;
 mod handshake;
 mod messages;
 mod preface;
 mod status;
+mod streams;
 
 use punctual_proto::frame::{Direction, FrameRules, Phase};
 use serde_json::Value;

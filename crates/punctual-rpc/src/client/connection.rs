@@ -75,15 +75,20 @@ impl Connection {
 
     /// The codec for a method's arguments on this connection.
     pub(crate) fn codec(&self, service: &'static ServiceDescriptor, method: &MethodDescriptor) -> Codec {
-        match self.contracts.codec(service) {
+        match self.contracts.codec(service, method) {
             Codec::Compact if method.args_self_describing => Codec::Named,
             codec => codec,
         }
     }
 
-    /// The codec of a service's contract on this connection.
-    pub(crate) fn contract_codec(&self, service: &'static ServiceDescriptor) -> Codec {
-        self.contracts.codec(service)
+    /// The codec of a method's contract on this connection.
+    pub(crate) fn contract_codec(&self, service: &'static ServiceDescriptor, method: &MethodDescriptor) -> Codec {
+        self.contracts.codec(service, method)
+    }
+
+    /// What the server announced, and what is known of it.
+    pub(crate) fn contracts(&self) -> &Contracts {
+        &self.contracts
     }
 
     /// How bodies are compressed, where both sides can.

@@ -8,6 +8,7 @@
 //!                          └───────────────────────────────────┘
 //! ```
 
+use crate::client::comparison::compare_all;
 use crate::client::connection::{Connection, Life};
 use crate::client::endpoint::Endpoint;
 use crate::client::retry::jittered;
@@ -224,7 +225,11 @@ async fn maintain(maintained: Maintained) {
                     return;
                 }
                 let since = wiring.clock.now();
-                let why = retired(&connection).await;
+                let why = tokio::select! {
+                    biased;
+                    why = retired(&connection) => why,
+                    never = compare_all(&connection) => match never {},
+                };
                 shared.publish(None);
                 if wiring.clock.now().since(since) >= LIVED {
                     failures = 0;

@@ -9,6 +9,7 @@ mod by_name;
 mod calls;
 mod cancel;
 mod clusters;
+mod comparison;
 mod compression;
 mod contracts;
 mod endpoints;

@@ -1,6 +1,8 @@
 //! Two versions of one contract on one wire: an old client with a new server, and the reverse, over real sockets.
 
+mod equal;
 mod ledger;
+mod record;
 mod tap;
 mod versions;
 

@@ -14,10 +14,13 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use punctual_proto::codec::Codec;
-use punctual_proto::contract::ServiceDescriptor;
+use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor};
 use punctual_proto::handshake::ServiceEntry;
+use punctual_proto::schema::Type;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// The cluster that has the lane.
@@ -243,6 +246,8 @@ static SERVICES: [ServiceDescriptor; 9] = [
     ServiceDescriptor::new("I", "", &[]),
 ];
 
+static METHOD: MethodDescriptor = MethodDescriptor::oneway("A/m", &Type::Unit);
+
 /// Two services that race for the last quick place are each spoken to in their own codec, then and later.
 pub fn services_that_race_for_a_place_keep_their_codecs() {
     let [.., same, other] = &SERVICES;
@@ -250,15 +255,36 @@ pub fn services_that_race_for_a_place_keep_their_codecs() {
     check(move || {
         let contracts = Arc::new(Contracts::new(&entries));
         for service in &SERVICES[..7] {
-            assert_eq!(contracts.codec(service), Codec::Named);
+            assert_eq!(contracts.codec(service, &METHOD), Codec::Named);
         }
         let racing = {
             let contracts = Arc::clone(&contracts);
-            thread::spawn(move || contracts.codec(same))
+            thread::spawn(move || contracts.codec(same, &METHOD))
         };
-        assert_eq!(contracts.codec(other), Codec::Named);
+        assert_eq!(contracts.codec(other, &METHOD), Codec::Named);
         assert_eq!(joined(racing), Codec::Compact);
-        assert_eq!((contracts.codec(same), contracts.codec(other)), (Codec::Compact, Codec::Named));
+        let codecs = [same, other].map(|service| contracts.codec(service, &METHOD));
+        assert_eq!(codecs, [Codec::Compact, Codec::Named]);
+    });
+}
+
+/// Two callers that find at once that a service differs have it asked about once, and see what was told.
+pub fn a_service_that_differs_is_asked_about_once() {
+    let [service, ..] = &SERVICES;
+    let entries = [ServiceEntry { name: service.name.to_owned(), contract: [7; 16] }];
+    check(move || {
+        let contracts = Arc::new(Contracts::new(&entries));
+        let racing = {
+            let contracts = Arc::clone(&contracts);
+            thread::spawn(move || contracts.codec(service, &METHOD))
+        };
+        assert_eq!(contracts.codec(service, &METHOD), Codec::Named);
+        assert_eq!(joined(racing), Codec::Named);
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(differing) = pin!(contracts.differing()).poll(&mut context) else { panic!("nothing is asked") };
+        assert!(pin!(contracts.differing()).poll(&mut context).is_pending(), "it is asked about twice");
+        differing.settle(vec![METHOD.id]);
+        assert_eq!(contracts.codec(service, &METHOD), Codec::Compact);
     });
 }
 

@@ -23,6 +23,7 @@ models! {
     client::no_change_of_the_settings_is_lost,
     client::retry_tokens_are_taken_once,
     client::services_that_race_for_a_place_keep_their_codecs,
+    client::a_service_that_differs_is_asked_about_once,
     server::permits_are_never_overdrawn,
     server::nobody_waits_beside_room,
     server::a_stop_hears_of_the_last_pong,

@@ -1,7 +1,7 @@
 //! `contracts.json`.
 
 use super::{File, hex, text};
-use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor, method_id};
+use punctual_proto::contract::{MethodDescriptor, ServiceDescriptor, StreamDescriptor, method_id};
 use punctual_proto::schema::{EnumType, Field, Fields, StructType, Type, Variant};
 
 const fn field(name: &'static str, ty: &'static Type) -> Field {
@@ -28,7 +28,7 @@ const DECLINED: &EnumType = &EnumType {
 };
 
 /// The services of the vectors. The methods stand in another order than in the text.
-static SERVICES: [ServiceDescriptor; 2] = [
+pub(super) static SERVICES: [ServiceDescriptor; 2] = [
     ServiceDescriptor::new(
         "Billing",
         "",
@@ -40,12 +40,28 @@ static SERVICES: [ServiceDescriptor; 2] = [
     ServiceDescriptor::new("Empty", "", &[]),
 ];
 
-/// Method ids and contract hashes are those of the vectors: both sides of every connection must compute the same.
+static TRADE: MethodDescriptor =
+    MethodDescriptor::unary("Billing/trade", &Type::Struct(FORGET), &Type::U64, &Type::Status)
+        .streams(&[StreamDescriptor::new("notes", &Type::Str, &Type::Status)])
+        .returns_stream(&Type::Enum(DECLINED));
+
+/// Method ids and hashes are those of the vectors: both sides of every connection must compute the same.
 #[test]
 fn contracts_have_their_numbers() {
     File::read("contracts.json").each(|case, name| {
         if let Some(full_name) = case["text"].as_str() {
             assert_eq!(format!("{:016x}", method_id(full_name)), text(case, "method_id"), "{name}");
+            return;
+        }
+        if let Some(line) = case["method"].as_str() {
+            let canonical = |method: &&MethodDescriptor| {
+                let mut canonical = String::new();
+                method.write_canonical(&mut canonical).unwrap();
+                canonical == line
+            };
+            let mut methods = SERVICES.iter().flat_map(|service| service.methods).chain([&TRADE]);
+            let method = methods.find(canonical).unwrap_or_else(|| panic!("{name}: no method here has this text"));
+            assert_eq!(format!("{:016x}", method.schema_hash()), text(case, "schema_hash"), "{name}");
             return;
         }
         let canonical = |service: &ServiceDescriptor| {

@@ -304,7 +304,7 @@ impl Callee {
             self.method.streams.iter().any(|one| one.item.is_self_describing() || one.err.is_self_describing());
         match self.service {
             _ if self.json => Codec::Json,
-            Some(service) => match connection.contract_codec(service) {
+            Some(service) => match connection.contract_codec(service, self.method) {
                 Codec::Compact if self_describing => Codec::Named,
                 codec => codec,
             },
