@@ -2,8 +2,10 @@
 
 mod arguments;
 mod call;
+mod config;
 mod contract;
 mod describe;
+mod doctor;
 mod health;
 mod info;
 mod migrate;
@@ -71,8 +73,13 @@ enum Command {
     /// Compare two versions of contracts.
     #[command(subcommand)]
     Contract(contract::ContractCommand),
+    /// Look for what is wrong around a daemon, and say what to do about it.
+    Doctor(doctor::DoctorArgs),
     /// Ask whether a Punctual server, or one service of it, takes calls.
     Health(health::HealthArgs),
+    /// Look at the daemon's settings, and check a file of them.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Show what answers, and where it keeps its state.
     #[command(after_help = info::EXAMPLES)]
     Info,
@@ -101,6 +108,7 @@ impl Cli {
             Command::DemoWorker(args) => demo::work(&args),
             Command::Serve(args) => serve::run(args, target, output),
             Command::Migrate(args) => migrate::run(&args, target, output),
+            Command::Config(command) => config::run(command, target, output),
             other => {
                 // One thread is enough to wait for one answer.
                 let runtime = tokio::runtime::Builder::new_current_thread()
@@ -119,6 +127,7 @@ impl Command {
             Command::Call(args) => call::run(args, &target.tls, output).await,
             Command::Describe(args) => describe::run(args, &target.tls, output).await,
             Command::Contract(command) => contract::run(command, &target.tls, output).await,
+            Command::Doctor(args) => doctor::run(args, target, output).await,
             Command::Health(args) => health::run(args, &target.tls, output).await,
             Command::Info => info::run(target, output).await,
             Command::Tasks(command) => tasks::run(command, target, output).await,
@@ -126,7 +135,11 @@ impl Command {
             Command::Queues(command) => queues::run(command, target, output).await,
             Command::Workers(command) => workers::run(command, target, output).await,
             // These run without the small runtime, and were taken out before.
-            Command::Demo(_) | Command::DemoWorker(_) | Command::Serve(_) | Command::Migrate(_) => Ok(()),
+            Command::Demo(_)
+            | Command::DemoWorker(_)
+            | Command::Serve(_)
+            | Command::Migrate(_)
+            | Command::Config(_) => Ok(()),
         }
     }
 }

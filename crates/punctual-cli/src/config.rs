@@ -3,9 +3,23 @@
 //! [`Settings`] is what holds in the end; [`ConfigFile`] is a TOML file, in which everything may be left out. The
 //! example in `docs/punctual.toml` names every setting with its default, and a test holds it to that.
 
+mod admission;
+mod calls;
+mod document;
 mod file;
+mod flags;
+mod limits;
+mod source;
 
-pub(crate) use file::ConfigFile;
+pub(crate) use admission::AdmissionSettings;
+pub(crate) use calls::CompressionSettings;
+pub(crate) use document::{Problem, key_of, problems, settings_of};
+pub(crate) use file::{ConfigFile, read_text};
+pub(crate) use flags::SettingFlags;
+pub(crate) use source::{Given, Source};
+
+use calls::CallsSection;
+use limits::ServerSection;
 
 use crate::exit::Failure;
 use crate::services::AllowedHost;
@@ -13,8 +27,10 @@ use crate::target::{DEFAULT_TCP, default_socket, is_root};
 use crate::text::{parse_duration, show_duration};
 use crate::tls::ServerFiles;
 use punctual::engine::{EngineConfig, OnDoubt};
+use punctual::rpc::ServerConfig;
 use punctual::sqlite::SqliteConfig;
 use punctual::task::Retention;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// How log lines are written.
@@ -49,24 +65,16 @@ pub(crate) struct Settings {
     pub(crate) name: Option<String>,
     /// How the engine behaves.
     pub(crate) engine: EngineConfig,
+    /// How the server does, but for what stands elsewhere here.
+    pub(crate) server: ServerConfig,
+    /// How it compresses.
+    pub(crate) compression: CompressionSettings,
+    /// What it lets in.
+    pub(crate) admission: AdmissionSettings,
     /// Whether it runs commands.
     pub(crate) allow_commands: bool,
     /// The hosts that its HTTP requests may go to; all if there is none.
     pub(crate) http_allow: Vec<AllowedHost>,
-}
-
-/// What flags and the environment say. What they leave out the file decides.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Overrides {
-    pub(crate) database: Option<String>,
-    pub(crate) listen: Vec<String>,
-    pub(crate) shutdown_grace: Option<String>,
-    pub(crate) log_level: Option<String>,
-    pub(crate) log_format: Option<String>,
-    pub(crate) name: Option<String>,
-    pub(crate) slots: Option<u32>,
-    pub(crate) allow_commands: Option<bool>,
-    pub(crate) http_allow: Vec<String>,
 }
 
 impl Default for Settings {
@@ -84,6 +92,9 @@ impl Default for Settings {
             log_format: LogFormat::Text,
             name: None,
             engine: EngineConfig::default(),
+            server: ServerConfig::default(),
+            compression: CompressionSettings::default(),
+            admission: AdmissionSettings::default(),
             allow_commands: false,
             http_allow: Vec::new(),
         }
@@ -98,54 +109,14 @@ impl Settings {
     ///
     /// # Errors
     /// Names the setting that is wrong, and its source.
-    pub(crate) fn resolve(file: ConfigFile, overrides: Overrides) -> Result<Self, Failure> {
+    pub(crate) fn resolve(file: ConfigFile, given: Vec<Given>) -> Result<Self, Failure> {
         let mut settings = Settings::default();
         file.apply(&mut settings).map_err(Failure::usage)?;
-        settings.overrule(overrides).map_err(Failure::usage)?;
+        for given in given {
+            given.apply(&mut settings).map_err(Failure::usage)?;
+        }
         settings.validate().map_err(Failure::usage)?;
         Ok(settings)
-    }
-
-    fn overrule(&mut self, overrides: Overrides) -> Result<(), String> {
-        let Overrides {
-            database,
-            listen,
-            shutdown_grace,
-            log_level,
-            log_format,
-            name,
-            slots,
-            allow_commands,
-            http_allow,
-        } = overrides;
-        if let Some(database) = database {
-            self.database = database;
-        }
-        if !listen.is_empty() {
-            self.listen = listen;
-        }
-        if let Some(grace) = shutdown_grace {
-            self.shutdown_grace = duration("--shutdown-grace", &grace)?;
-        }
-        if let Some(level) = log_level {
-            self.log_level = level;
-        }
-        if let Some(format) = log_format {
-            self.log_format = log_format_of(&format)?;
-        }
-        if name.is_some() {
-            self.name = name;
-        }
-        if let Some(slots) = slots {
-            self.engine.slots = slots;
-        }
-        if let Some(allow) = allow_commands {
-            self.allow_commands = allow;
-        }
-        if !http_allow.is_empty() {
-            self.http_allow = hosts("--http-allow", &http_allow)?;
-        }
-        Ok(())
     }
 
     fn validate(&mut self) -> Result<(), String> {
@@ -164,8 +135,13 @@ impl Settings {
             return Err("listen: a daemon needs an address; write tcp://HOST:PORT or unix:/PATH".to_owned());
         }
         if self.shutdown_grace > Self::SHUTDOWN_GRACE_MAX {
-            return Err(format!("shutdown_grace is more than {}", show_duration(Self::SHUTDOWN_GRACE_MAX)));
+            let (grace, max) = (show_duration(self.shutdown_grace), show_duration(Self::SHUTDOWN_GRACE_MAX));
+            return Err(format!("shutdown_grace is {grace}; set it between 0s and {max}"));
         }
+        self.server.limits.validate().map_err(|error| format!("[limits] {error}"))?;
+        ServerSection::validate(self)?;
+        CallsSection::validate(self)?;
+        self.admission.validate()?;
         self.engine.validate().map_err(|error| format!("[engine] {error}"))?;
         self.store.validate().map_err(|error| format!("[store] {error}"))
     }
@@ -173,6 +149,30 @@ impl Settings {
 
 fn duration(name: &str, text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| format!("{name}: {error}"))
+}
+
+/// A time of which 0 says that there is none.
+fn bound(name: &str, text: &str) -> Result<Option<Duration>, String> {
+    Ok(Some(duration(name, text)?).filter(|bound| !bound.is_zero()))
+}
+
+fn show_bound(bound: Option<Duration>) -> String {
+    bound.map_or_else(|| "0".to_owned(), show_duration)
+}
+
+fn set_duration(name: &str, place: &mut Duration, text: Option<String>) -> Result<(), String> {
+    if let Some(text) = text {
+        *place = duration(name, &text)?;
+    }
+    Ok(())
+}
+
+/// Sets a number that is in its range.
+fn count(name: &str, place: &mut u32, value: Option<i64>, range: RangeInclusive<i64>) -> Result<(), String> {
+    let Some(value) = value else { return Ok(()) };
+    let set = u32::try_from(value).ok().filter(|_| range.contains(&value));
+    *place = set.ok_or_else(|| format!("{name} is {value}; set it between {} and {}", range.start(), range.end()))?;
+    Ok(())
 }
 
 fn hosts(name: &str, texts: &[String]) -> Result<Vec<AllowedHost>, String> {

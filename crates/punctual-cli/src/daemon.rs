@@ -24,7 +24,7 @@ use punctual::engine::Engine;
 use punctual::mysql::{MysqlConfig, MysqlStore};
 use punctual::postgres::{PostgresConfig, PostgresStore};
 use punctual::rpc::tls::ServerTls;
-use punctual::rpc::{Server, ServerConfig, ServerHandle, Stopped};
+use punctual::rpc::{Server, ServerHandle, Stopped};
 use punctual::sqlite::SqliteStore;
 use punctual::task::{MemStore, Store};
 use punctual_admin::{AdminServer, CommandServer, HttpServer};
@@ -130,7 +130,9 @@ async fn bind(
     http: &HttpServer<HttpService>,
     command: Option<&CommandServer<CommandService>>,
 ) -> Result<Server, Failure> {
-    let mut config = ServerConfig::default();
+    let mut config = settings.server.clone();
+    config.admission = settings.admission.build();
+    config.compression = settings.compression.build();
     config.allow_plaintext_off_loopback = settings.allow_plaintext_off_loopback;
     config.grace = settings.shutdown_grace;
     config.tls = tls;

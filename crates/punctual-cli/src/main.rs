@@ -1,6 +1,6 @@
 //! The `punctual` binary: a daemon, and the command line that speaks to it.
 //!
-//! [`commands`] has one file for each group of commands; all of them but `serve`, `call` and `migrate` speak the admin
+//! [`commands`] has one file for each group of commands; all of them but `serve`, `call`, `config`, `doctor` and `migrate` speak the admin
 //! contract, over RPC to a daemon or to the implementation in [`admin`] that this process hosts on a database file.
 //! [`daemon`] is what `serve` runs, with the durable services of [`services`].
 
@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod daemon;
 mod demo;
+mod doctor;
 mod exit;
 mod output;
 mod services;

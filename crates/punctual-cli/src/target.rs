@@ -2,7 +2,7 @@
 
 mod database;
 
-pub(crate) use database::{is_mysql, is_postgres, must_be_there, shown};
+pub(crate) use database::{is_mysql, is_postgres, must_be_there, open_unchanged, shown};
 
 use database::DatabaseHost;
 

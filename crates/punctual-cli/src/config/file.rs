@@ -1,6 +1,10 @@
 //! The configuration file.
 
-use super::{LogFormat, Settings, duration, hosts, kept, log_format_of, on_doubt_of, retention};
+use super::admission::AdmissionSection;
+use super::calls::{CallsSection, CompressionSection};
+use super::document::{self, Problem};
+use super::limits::{LimitsSection, ServerSection};
+use super::{LogFormat, Settings, hosts, kept, log_format_of, on_doubt_of, retention, set_duration};
 use crate::exit::{Exit, Failure};
 use crate::text::show_duration;
 use crate::tls::ServerFiles;
@@ -23,6 +27,16 @@ pub(crate) struct ConfigFile {
     pub(crate) shutdown_grace: Option<String>,
     #[serde(default)]
     pub(crate) tls: TlsSection,
+    #[serde(default)]
+    pub(crate) calls: CallsSection,
+    #[serde(default)]
+    pub(crate) compression: CompressionSection,
+    #[serde(default)]
+    pub(crate) admission: AdmissionSection,
+    #[serde(default)]
+    pub(crate) limits: LimitsSection,
+    #[serde(default)]
+    pub(crate) server: ServerSection,
     #[serde(default)]
     pub(crate) log: LogSection,
     #[serde(default)]
@@ -116,40 +130,41 @@ impl TlsSection {
     }
 }
 
+/// The text of a configuration file.
+///
+/// # Errors
+/// Where it cannot be read, or is larger than any configuration.
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let cannot = |error: &dyn std::fmt::Display| {
+        Failure::usage(format!("cannot read the configuration {shown}: {error}; check the path and its permissions"))
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::new(
+            Exit::Usage,
+            "usage",
+            format!("there is no configuration file {shown}; check the path, which may come from --config or PUNCTUAL_CONFIG"),
+        ),
+        _ => cannot(&error),
+    })?;
+    if metadata.len() > BYTES_MAX {
+        return Err(Failure::usage(format!("{shown} has {} bytes; the limit is {BYTES_MAX}", metadata.len())));
+    }
+    std::fs::read_to_string(path).map_err(|error| cannot(&error))
+}
+
 impl ConfigFile {
     /// Reads a file.
     ///
     /// # Errors
     /// Where it cannot be read, is no TOML, or has a setting that is not known: with the line.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let shown = path.display();
-        let cannot = |error: &dyn std::fmt::Display| {
-            Failure::usage(format!(
-                "cannot read the configuration {shown}: {error}; check the path and its permissions"
-            ))
-        };
-        let metadata = std::fs::metadata(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Failure::new(
-                Exit::Usage,
-                "usage",
-                format!("there is no configuration file {shown}; check --config and PUNCTUAL_CONFIG"),
-            ),
-            _ => cannot(&error),
-        })?;
-        if metadata.len() > BYTES_MAX {
-            return Err(Failure::usage(format!("{shown} has {} bytes; the limit is {BYTES_MAX}", metadata.len())));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| cannot(&error))?;
-        Self::parse(&text).map_err(|error| Failure::usage(format!("{shown}: {error}")))
+        let text = read_text(path)?;
+        Self::parse(&text).map_err(|problem| Failure::usage(format!("{}: {problem}", path.display())))
     }
 
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
-            let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
-            let message: Vec<&str> = error.message().split_whitespace().collect();
-            format!("{line}{}; docs/punctual.toml shows every setting", message.join(" "))
-        })
+    pub(super) fn parse(text: &str) -> Result<Self, Problem> {
+        document::parse(text)
     }
 
     /// Sets what the file says.
@@ -160,6 +175,11 @@ impl ConfigFile {
             allow_plaintext_off_loopback,
             shutdown_grace,
             tls,
+            calls,
+            compression,
+            admission,
+            limits,
+            server,
             log,
             commands,
             http,
@@ -171,6 +191,11 @@ impl ConfigFile {
         set(&mut settings.allow_plaintext_off_loopback, allow_plaintext_off_loopback);
         set_duration("shutdown_grace", &mut settings.shutdown_grace, shutdown_grace)?;
         tls.apply(settings)?;
+        calls.apply(settings)?;
+        compression.apply(settings)?;
+        admission.apply(settings)?;
+        limits.apply(settings)?;
+        server.apply(settings)?;
         set(&mut settings.log_level, log.level);
         if let Some(format) = log.format {
             settings.log_format = log_format_of(&format)?;
@@ -195,6 +220,11 @@ impl ConfigFile {
             allow_plaintext_off_loopback: Some(settings.allow_plaintext_off_loopback),
             shutdown_grace: text(settings.shutdown_grace),
             tls: TlsSection::of(settings),
+            calls: CallsSection::of(settings),
+            compression: CompressionSection::of(&settings.compression),
+            admission: AdmissionSection::of(&settings.admission),
+            limits: LimitsSection::of(&settings.server.limits),
+            server: ServerSection::of(settings),
             log: LogSection {
                 level: Some(settings.log_level.clone()),
                 format: Some(
@@ -291,11 +321,4 @@ fn set<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;
     }
-}
-
-fn set_duration(name: &str, place: &mut Duration, text: Option<String>) -> Result<(), String> {
-    if let Some(text) = text {
-        *place = duration(name, &text)?;
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use punctual::mysql::{MysqlConfig, MysqlStore};
 use punctual::postgres::{self, PostgresConfig, PostgresStore};
 use punctual::rpc::{Server, ServerHandle};
 use punctual::sqlite::{Location, SqliteConfig, SqliteStore};
-use punctual::task::Store;
+use punctual::task::{Store, StoreError};
 use punctual_admin::AdminServer;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl DatabaseHost {
     /// not become an empty database.
     pub(crate) async fn start(location: &str) -> Result<Self, Failure> {
         must_be_there(location)?;
-        let engine = Engine::builder(open(location).await?).start().await?;
+        let engine = Engine::builder(open_unchanged(location).await?).start().await?;
         let service = AdminService::new(Catalog::new(None, Commands::Stored));
         service.start(engine);
         let server = Server::builder()
@@ -56,7 +56,10 @@ impl DatabaseHost {
 }
 
 /// Opens a database whose tables are there. Only `serve` and `migrate` change tables: a command that looks at them must not.
-async fn open(location: &str) -> Result<Arc<dyn Store>, Failure> {
+///
+/// # Errors
+/// Where it cannot be opened, or its tables are not of this build's version.
+pub(crate) async fn open_unchanged(location: &str) -> Result<Arc<dyn Store>, StoreError> {
     if is_postgres(location) {
         let mut config = PostgresConfig::default();
         config.migrate = false;

@@ -1,5 +1,6 @@
 //! The same commands on a MariaDB database, on the server that `PUNCTUAL_TEST_MARIADB` names.
 
+use crate::doctor::{is_well, states};
 use crate::support::Workspace;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
@@ -73,8 +74,12 @@ fn a_mariadb_database_serves_as_well() {
     let shown = on_db(&["schedules", "show", "nightly", "--json"]).json();
     assert_eq!((&shown["jitter"], &shown["pause_after"]), (&json!(null), &json!(null)));
     on_db(&["schedules", "edit", "nightly", "--jitter", "25h"]).failed(2, &["jitter", "86400"]);
+    is_well(&on_db(&["doctor", "--json"]), "warn");
     on_db(&["migrate", "--down", "0"]).succeeded();
     on_db(&["schedules", "list"]).failed(6, &["version 0"]);
+    assert_eq!(states(&on_db(&["doctor", "--json"]))[2], ("tables".to_owned(), "warn".to_owned()));
     let wrong = format!("{url}_is_not_there");
     workspace.run(&["tasks", "list", "--db", &wrong]).failed(3, &["is_not_there"]);
+    let ran = workspace.run(&["doctor", "--db", &wrong, "--json"]);
+    assert_eq!(states(&ran)[1], ("database".to_owned(), "fail".to_owned()), "{ran:?}");
 }

@@ -1,5 +1,6 @@
 //! The same commands on a PostgreSQL database, on the server that `PUNCTUAL_TEST_POSTGRES` names.
 
+use crate::doctor::{is_well, states};
 use crate::support::Workspace;
 use serde_json::json;
 use tokio_postgres::NoTls;
@@ -62,8 +63,12 @@ fn a_postgres_database_serves_as_well() {
     on_db(&["schedules", "add", "nightly", "--cron", "0 3 * * *", "Http/request", "{\"url\":\"http://127.0.0.1:1/\"}"])
         .succeeded();
     assert!(on_db(&["schedules", "list"]).line().contains("nightly"));
+    is_well(&on_db(&["doctor", "--json"]), "warn");
     on_db(&["migrate", "--down", "0"]).succeeded();
     on_db(&["schedules", "list"]).failed(6, &["version 0"]);
+    assert_eq!(states(&on_db(&["doctor", "--json"]))[2], ("tables".to_owned(), "warn".to_owned()));
     let wrong = format!("{}_is_not_there", database.url());
     workspace.run(&["tasks", "list", "--db", &wrong]).failed(3, &["no such database"]);
+    let ran = workspace.run(&["doctor", "--db", &wrong, "--json"]);
+    assert_eq!(states(&ran)[1], ("database".to_owned(), "fail".to_owned()), "{ran:?}");
 }

@@ -75,7 +75,8 @@ fn wrong_configurations_are_refused() {
     let workspace = Workspace::new();
     let serve = |arguments: &[&str]| workspace.run(&[&["serve"], arguments].concat());
     let file = workspace.file("punctual.toml", "[engine]\nslotz = 3\n");
-    serve(&["--config", &file]).failed(2, &["punctual.toml", "line 2", "slotz", "docs/punctual.toml"]);
+    serve(&["--config", &file])
+        .failed(2, &["punctual.toml", "line 2", "slotz", "did you mean `slots`?", "docs/punctual.toml"]);
     serve(&["--config", "nowhere.toml"]).failed(2, &["nowhere.toml", "--config"]);
     serve(&["--slots", "0"]).failed(2, &["slots", "1 to"]);
     serve(&["--shutdown-grace", "5"]).failed(2, &["--shutdown-grace", "units"]);

@@ -2,6 +2,8 @@
 
 mod binary;
 mod daemon;
+mod raw;
 
 pub(crate) use binary::{Ran, Workspace, has_keys, lines_of, ran};
 pub(crate) use daemon::Daemon;
+pub(crate) use raw::{GOAWAY, PING, Raw};
