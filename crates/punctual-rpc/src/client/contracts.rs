@@ -141,5 +141,7 @@ impl Contracts {
     }
 }
 
+// Named, since the models compile this file from another place.
 #[cfg(test)]
+#[path = "contracts/tests.rs"]
 mod tests;
