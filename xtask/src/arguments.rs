@@ -1,7 +1,7 @@
 //! The command line of xtask, read without a library: the tool is built before everything else, so it stays small.
 
 use crate::step::Step;
-use crate::{check, fuzz, test};
+use crate::{check, databases, fuzz, test};
 
 /// What xtask was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +17,14 @@ pub(crate) enum Chore {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Arguments {
     pub(crate) chore: Chore,
-    /// The steps or fuzz targets to run; empty for all of them.
+    /// The steps, fuzz targets or servers to run; empty for all of them.
     pub(crate) only: Vec<String>,
     /// The steps to leave out.
     pub(crate) skip: Vec<String>,
     /// The databases sync what they acknowledge.
     pub(crate) durable: bool,
+    /// The databases are killed, stopped and started again by lines of the input.
+    pub(crate) steered: bool,
     /// What follows `--`: handed to the test runner or the fuzzer as it is, or the command to run beside the databases.
     pub(crate) rest: Vec<String>,
 }
@@ -44,7 +46,8 @@ impl Arguments {
                 return Err(format!("there is no chore \"{other}\"; there are: test, check, databases, fuzz, help"));
             }
         };
-        let mut arguments = Self { chore, only: Vec::new(), skip: Vec::new(), durable: false, rest: Vec::new() };
+        let mut arguments =
+            Self { chore, only: Vec::new(), skip: Vec::new(), durable: false, steered: false, rest: Vec::new() };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--only" | "--skip" => {
@@ -54,6 +57,7 @@ impl Arguments {
                 }
                 "-h" | "--help" => arguments.chore = Chore::Help,
                 "--durable" if chore == Chore::Databases => arguments.durable = true,
+                "--steered" if chore == Chore::Databases => arguments.steered = true,
                 "--" if matches!(chore, Chore::Test | Chore::Databases | Chore::Fuzz) => {
                     arguments.rest = words.by_ref().collect()
                 }
@@ -79,7 +83,9 @@ impl Arguments {
             Chore::Check => check::STEPS,
             Chore::Test => test::STEPS,
             Chore::Fuzz => return fuzz::known(name),
-            Chore::Databases | Chore::Help => return Ok(()),
+            Chore::Databases if databases::SERVERS.iter().any(|(server, _)| *server == name) => return Ok(()),
+            Chore::Databases => return Err(format!("there is no server \"{name}\"; there are: postgres, mariadb")),
+            Chore::Help => return Ok(()),
         };
         if steps.iter().any(|step| step.name == name) {
             return Ok(());
@@ -99,8 +105,9 @@ pub(crate) fn help() -> String {
     text.push_str("\ncargo xtask test [--only STEP].. [--skip STEP].. [-- ARGUMENTS OF THE TEST RUNNER]\n");
     list(&mut text, test::STEPS);
     text.push_str(
-        "\ncargo xtask databases [--durable] [-- COMMAND..]\n  \
-         private servers of PostgreSQL and MariaDB, beside a command or until Ctrl-C; --durable syncs each commit\n",
+        "\ncargo xtask databases [--only SERVER].. [--durable] [--steered] [-- COMMAND..]\n  \
+         private servers (postgres, mariadb), beside a command or until Ctrl-C; --durable syncs each commit;\n  \
+         --steered reads kill, stop and start from the input until it closes\n",
     );
     text.push_str("\ncargo xtask fuzz [--only TARGET].. [--skip TARGET].. [-- ARGUMENTS OF LIBFUZZER]\n");
     for (name, does) in fuzz::TARGETS {
@@ -145,6 +152,7 @@ mod tests {
         assert!(parse("check -- x").is_err());
         assert!(parse("launch").is_err());
         assert!(parse("test --durable").is_err());
+        assert!(parse("databases --only oracle").is_err());
     }
 
     /// Guards the meaning of the two filters together: skip wins.

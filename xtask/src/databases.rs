@@ -12,15 +12,19 @@ mod mariadb;
 mod postgres;
 mod programs;
 mod server;
+mod steering;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result};
 
 use crate::arguments::Arguments;
 use keeper::Keeper;
+use mariadb::Mariadb;
+use postgres::Postgres;
+use server::{Server, Site};
 
 /// The variable that names a PostgreSQL server to the tests, as `postgres://user:password@host:port/database`.
 pub(crate) const POSTGRES: &str = "PUNCTUAL_TEST_POSTGRES";
@@ -32,13 +36,20 @@ const POSTGRES_CA: &str = "PUNCTUAL_TEST_POSTGRES_CA";
 /// The same for that MariaDB.
 const MARIADB_CA: &str = "PUNCTUAL_TEST_MARIADB_CA";
 
+/// The variable that names the program which tests run for a PostgreSQL of their own, one that they may kill and start again:
+/// `PROGRAM databases --only postgres --durable --steered`. It is set where the programs of the server were found.
+const POSTGRES_STARTER: &str = "PUNCTUAL_TEST_POSTGRES_STARTER";
+/// The same for MariaDB.
+const MARIADB_STARTER: &str = "PUNCTUAL_TEST_MARIADB_STARTER";
+
+/// The servers by the names that the command line takes.
+pub(crate) const SERVERS: [(&str, &str); 2] = [("postgres", POSTGRES), ("mariadb", MARIADB)];
+
 /// The user that the servers are made with; may create databases.
 const USER: &str = "punctual";
 /// How many connections each server takes: the tests of a process each have a few stores open, and the test runner starts
 /// as many processes as there are cores.
 const CONNECTIONS_MAX: u32 = 500;
-/// How often a server is started again when another program took the port that the kernel had named.
-const STARTS_MAX: u32 = 3;
 
 /// Whether what the servers acknowledge is on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,13 +61,14 @@ pub(crate) enum Durability {
 }
 
 /// The chore of its own: runs a command beside the servers and gives whether it went well; without one, shows the variables
-/// and waits until it is ended.
+/// and waits until it is ended, or does what its input says.
 ///
 /// # Errors
 /// When the servers or the command do not start.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let durability = if arguments.durable { Durability::Synced } else { Durability::Unsynced };
-    let mut databases = Databases::start(durability)?;
+    let wanted = SERVERS.iter().filter(|(name, _)| arguments.wants(name)).map(|(_, variable)| *variable);
+    let mut databases = Databases::start_some(wanted.collect(), durability)?;
     if let Some((program, rest)) = arguments.rest.split_first() {
         let mut command = Command::new(program);
         command.args(rest).envs(databases.variables().iter().cloned());
@@ -65,9 +77,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     for (name, url) in databases.variables() {
         println!("export {name}='{url}'");
     }
+    if arguments.steered {
+        return steering::run(&mut databases).map(|()| true);
+    }
     eprintln!("The servers run until this is ended (Ctrl-C); what is in them goes with them.");
     match databases.wait()? {
-        None => eprintln!("note: {POSTGRES} and {MARIADB} are both set, so no server was started"),
+        None => eprintln!("note: the environment names the servers already, so none was started"),
         Some(status) => anyhow::bail!("a server ended by itself: {status}"),
     }
     Ok(true)
@@ -77,14 +92,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
 pub(crate) struct Databases {
     /// Variables for the processes that use the servers.
     variables: Vec<(&'static str, String)>,
-    servers: Vec<Child>,
+    servers: Vec<Server>,
     keeper: Option<Keeper>,
-}
-
-/// One server that runs.
-struct Started {
-    child: Child,
-    url: String,
 }
 
 impl Databases {
@@ -93,29 +102,51 @@ impl Databases {
     /// # Errors
     /// One line that says what is missing and what to install or to set.
     pub(crate) fn start(durability: Durability) -> Result<Self> {
+        Self::start_some(vec![POSTGRES, MARIADB], durability)
+    }
+
+    /// Starts those of the servers, by their variables, that the environment does not name.
+    fn start_some(wanted: Vec<&'static str>, durability: Durability) -> Result<Self> {
         let mut databases = Databases { variables: Vec::new(), servers: Vec::new(), keeper: None };
-        let missing: Vec<&'static str> = [POSTGRES, MARIADB].into_iter().filter(|name| !is_set(name)).collect();
+        let missing: Vec<&'static str> = wanted.into_iter().filter(|name| !is_set(name)).collect();
         if missing.is_empty() {
             return Ok(databases);
         }
         let account = account::for_servers()?;
         let programs = programs::find(&missing)?;
+        let starter = this_program()?;
         let folder = fresh_folder()?;
         // The keeper comes first: from here on the folder and every server in it end with this process.
         let keeper = databases.keeper.insert(Keeper::start(&folder)?);
         account::give(&folder, account)?;
         let certificate = certificate::make(&folder, account)?;
         for name in missing {
-            let (trusted, started) = match name {
-                POSTGRES => (POSTGRES_CA, postgres::start(&programs.postgres()?, &folder, account, durability, keeper)),
-                _ => (MARIADB_CA, mariadb::start(&programs.mariadb()?, &folder, account, durability, keeper)),
+            let (trusted, steered, site): (_, _, Box<dyn Site>) = match name {
+                POSTGRES => {
+                    let site = Postgres::make(programs.postgres()?, &folder, account, durability)?;
+                    (POSTGRES_CA, POSTGRES_STARTER, Box::new(site))
+                }
+                _ => {
+                    let site = Mariadb::make(programs.mariadb()?, &folder, account, durability)?;
+                    (MARIADB_CA, MARIADB_STARTER, Box::new(site))
+                }
             };
-            let Started { child, url } = started?;
-            databases.servers.push(child);
-            databases.variables.push((name, url));
+            let server = Server::start(site, keeper)?;
+            databases.variables.push((name, server.url()));
             databases.variables.push((trusted, certificate.public.to_string_lossy().into_owned()));
+            databases.variables.push((steered, starter.clone()));
+            databases.servers.push(server);
         }
         Ok(databases)
+    }
+
+    /// Does something to each server that was started.
+    ///
+    /// # Errors
+    /// What it gives, at the first server where it does.
+    fn each(&mut self, mut act: impl FnMut(&mut Server, &mut Keeper) -> Result<()>) -> Result<()> {
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        self.servers.iter_mut().try_for_each(|server| act(server, keeper))
     }
 
     /// What the processes that use the servers must find in their environment.
@@ -128,7 +159,7 @@ impl Databases {
     /// # Errors
     /// When the operating system cannot say.
     pub(crate) fn wait(&mut self) -> Result<Option<ExitStatus>> {
-        self.servers.first_mut().map(|server| server.wait().context("waiting for a server")).transpose()
+        self.servers.first_mut().map_or(Ok(None), Server::wait)
     }
 }
 
@@ -143,6 +174,13 @@ impl Drop for Databases {
         }
         ending.finish();
     }
+}
+
+/// Where this program is, also after it was built again meanwhile.
+fn this_program() -> Result<String> {
+    let path = std::env::current_exe().context("this program does not know where it is")?;
+    let path = path.to_string_lossy();
+    Ok(path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned())
 }
 
 fn is_set(name: &str) -> bool {

@@ -47,7 +47,14 @@ fn close(report: &Report) {
 /// The quick check as one step. A tool that this machine lacks is told, but does not fail the tests: the quick check by
 /// itself does fail then.
 fn quick_check(cargo: &Cargo, _: &Arguments) -> Result<Outcome> {
-    let all = Arguments { chore: Chore::Check, only: Vec::new(), skip: Vec::new(), durable: false, rest: Vec::new() };
+    let all = Arguments {
+        chore: Chore::Check,
+        only: Vec::new(),
+        skip: Vec::new(),
+        durable: false,
+        steered: false,
+        rest: Vec::new(),
+    };
     let report = step::run(check::STEPS, cargo, &all)?;
     if !report.failed.is_empty() {
         return Ok(Outcome::Found(vec![format!("the quick check failed in {}", report.failed.join(", "))]));

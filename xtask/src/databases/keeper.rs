@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use super::account;
 
 /// Reads lines of a signal and a process until its input closes; then ends these processes, harder after twenty seconds,
-/// and removes the folder. It is asked with QUIT or KILL, since nothing of the data is to be kept.
+/// and removes the folder. It is asked with QUIT or KILL, since nothing of the data is to be kept; a process whose last line
+/// is GONE is left alone.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 pids=
@@ -19,9 +20,12 @@ while read -r signal pid; do
     eval "signal_$pid=$signal"
 done
 for pid in $pids; do
-    eval "kill -s \$signal_$pid $pid"
+    eval "signal=\$signal_$pid"
+    [ "$signal" = GONE ] || kill -s "$signal" "$pid"
 done
 for pid in $pids; do
+    eval "signal=\$signal_$pid"
+    [ "$signal" = GONE ] && continue
     tries=0
     while kill -0 "$pid" && [ "$tries" -lt 400 ]; do
         sleep 0.05
@@ -64,6 +68,14 @@ impl Keeper {
         writeln!(self.input, "{signal} {process}").context("the shell that looks after the servers is gone")
     }
 
+    /// A process has ended and was waited for.
+    ///
+    /// # Errors
+    /// When the shell is gone.
+    pub(super) fn forget(&mut self, process: u32) -> Result<()> {
+        self.keep(process, "GONE")
+    }
+
     /// Has everything ended.
     pub(super) fn release(self) -> Ending {
         drop(self.input);
@@ -98,5 +110,18 @@ mod tests {
         assert!(!child.wait().expect("an end").success(), "cat was ended from outside");
         ending.finish();
         assert!(!folder.exists());
+    }
+
+    /// Guards that what has ended is left alone: its number may be another process's by then.
+    #[test]
+    fn what_is_forgotten_is_left_alone() {
+        let above = tempfile::tempdir().expect("a directory");
+        let mut keeper = Keeper::start(&above.path().join("none")).expect("a shell");
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat");
+        keeper.keep(child.id(), "KILL").expect("the shell listens");
+        keeper.forget(child.id()).expect("the shell listens");
+        keeper.release().finish();
+        // Waiting closes its input, at which it ends by itself.
+        assert!(child.wait().expect("an end").success(), "cat was left alone");
     }
 }

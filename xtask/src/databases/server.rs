@@ -1,15 +1,23 @@
-//! A server's process: what it says goes to a file, and its beginning is watched until it can be used.
+//! A server's process: what it says goes to a file, its beginning is watched until it can be used, and it can be ended and
+//! started again.
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::account::{self, Account};
-use super::{STARTS_MAX, Started};
+use super::free_port;
+use super::keeper::Keeper;
+
+/// How often a server is started when another program took the port that the kernel had named.
+const STARTS_MAX: u32 = 3;
+/// How often a server that was ended is tried again on its port, one try each 100 ms.
+const RESTARTS_MAX: u32 = 300;
+const RESTART_EVERY: Duration = Duration::from_millis(100);
 
 /// How long a server may take to begin: a slow disk needs seconds. It is counted in looks, one each 20 ms.
 const LOOKS_MAX: u32 = 3000;
@@ -39,22 +47,119 @@ pub(super) fn prepare(mut command: Command, account: Option<Account>) -> Result<
     anyhow::bail!("{name} failed ({}): {}", output.status, String::from_utf8_lossy(&said).trim())
 }
 
-/// Tries to start a server, on another port each time. The inner error of a try is what the server said before it ended.
-///
-/// # Errors
-/// What went wrong, or what the last one said.
-pub(super) fn start(name: &str, mut try_start: impl FnMut() -> Result<Result<Started, String>>) -> Result<Started> {
-    let mut said = String::new();
-    for _ in 0..STARTS_MAX {
-        match try_start()? {
-            Ok(started) => return Ok(started),
-            Err(last) => said = last,
-        }
-    }
-    anyhow::bail!("{name} ended as it began; its log ends with:\n{said}")
+/// Data on disk, and how its server is started.
+pub(super) trait Site {
+    /// What the server is called.
+    fn name(&self) -> &'static str;
+
+    /// Where clients find it.
+    fn url(&self, port: u16) -> String;
+
+    /// What asks it to end in order, whoever is connected.
+    fn stop_signal(&self) -> &'static str;
+
+    /// Starts it once.
+    ///
+    /// # Errors
+    /// When it does not start, or is not ready for too long.
+    fn begin(&self, port: u16, keeper: &mut Keeper) -> Result<Begin>;
 }
 
-/// Starts a server and waits until `ready`. `keep` is told its process before anything can go wrong with it.
+/// A server that was started.
+pub(super) struct Server {
+    site: Box<dyn Site>,
+    port: u16,
+    /// `None` between an end and the next start.
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts it, on another port each time that it ends as it begins.
+    ///
+    /// # Errors
+    /// What went wrong, or what the last one said.
+    pub(super) fn start(site: Box<dyn Site>, keeper: &mut Keeper) -> Result<Self> {
+        let mut server = Server { site, port: 0, child: None };
+        let mut said = String::new();
+        for _ in 0..STARTS_MAX {
+            server.port = free_port()?;
+            match server.site.begin(server.port, keeper)? {
+                Begin::Ready(child) => {
+                    server.child = Some(child);
+                    return Ok(server);
+                }
+                Begin::Ended(last) => said = last,
+            }
+        }
+        anyhow::bail!("{} ended as it began; its log ends with:\n{said}", server.site.name())
+    }
+
+    /// Where clients find it, also after it was started again.
+    pub(super) fn url(&self) -> String {
+        self.site.url(self.port)
+    }
+
+    /// Kills it, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it does not run, or the signal cannot be sent.
+    pub(super) fn kill(&mut self, keeper: &mut Keeper) -> Result<()> {
+        self.end("KILL", keeper)
+    }
+
+    /// Has it end in order, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When it does not run, or the signal cannot be sent.
+    pub(super) fn stop(&mut self, keeper: &mut Keeper) -> Result<()> {
+        self.end(self.site.stop_signal(), keeper)
+    }
+
+    fn end(&mut self, signal: &str, keeper: &mut Keeper) -> Result<()> {
+        let child = self.child.as_mut().with_context(|| format!("{} does not run", self.site.name()))?;
+        let process = child.id().to_string();
+        let mut kill = Command::new("sh");
+        let status = kill.args(["-c", "kill -s \"$1\" \"$2\"", "kill", signal, &process]).status()?;
+        anyhow::ensure!(status.success(), "{} cannot be sent {signal}", self.site.name());
+        child.wait()?;
+        // Its number may be another process's from here on.
+        keeper.forget(child.id())?;
+        self.child = None;
+        Ok(())
+    }
+
+    /// Starts it on the same data and port. What is left of a killed one (PostgreSQL's children, which hold its shared memory)
+    /// goes away by itself, and so does a connection that happens to have the port.
+    ///
+    /// # Errors
+    /// What went wrong, or what the last one said.
+    pub(super) fn start_again(&mut self, keeper: &mut Keeper) -> Result<()> {
+        anyhow::ensure!(self.child.is_none(), "{} runs", self.site.name());
+        let mut said = String::new();
+        for _ in 0..RESTARTS_MAX {
+            match self.site.begin(self.port, keeper)? {
+                Begin::Ready(child) => {
+                    self.child = Some(child);
+                    return Ok(());
+                }
+                Begin::Ended(last) => said = last,
+            }
+            thread::sleep(RESTART_EVERY);
+        }
+        anyhow::bail!("{} does not start again; its log ends with:\n{said}", self.site.name())
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// When the operating system cannot say.
+    pub(super) fn wait(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.as_mut().map(|child| child.wait().context("waiting for a server")).transpose()
+    }
+}
+
+/// Starts a server and waits until `ready`. The keeper has its process, to be ended by the signal `harsh`, before anything can
+/// go wrong with it.
 ///
 /// # Errors
 /// When it does not start, or is not ready for too long.
@@ -62,7 +167,8 @@ pub(super) fn begin(
     mut command: Command,
     account: Option<Account>,
     log: &Path,
-    keep: impl FnOnce(u32) -> Result<()>,
+    keeper: &mut Keeper,
+    harsh: &str,
     ready: impl Fn(u32) -> bool,
 ) -> Result<Begin> {
     let name = command.get_program().to_string_lossy().into_owned();
@@ -70,9 +176,10 @@ pub(super) fn begin(
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     account::run_as(&mut command, account);
     let mut child = command.spawn().with_context(|| format!("{name} did not start"))?;
-    keep(child.id())?;
+    keeper.keep(child.id(), harsh)?;
     for _ in 0..LOOKS_MAX {
         if child.try_wait()?.is_some() {
+            keeper.forget(child.id())?;
             return Ok(Begin::Ended(end_of(log)));
         }
         if ready(child.id()) {

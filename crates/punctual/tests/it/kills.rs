@@ -4,17 +4,23 @@
 //! A victim is this very test binary, started again: an engine that serves handlers, declares schedules and enqueues tasks
 //! until it is killed. What is acknowledged and what runs becomes a line of its standard output, which outlives it; the
 //! parent kills one of the two with SIGKILL after a random number of lines, starts another in its place, and in the end lets
-//! an engine of its own finish what is left and compares the store with all lines.
+//! an engine of its own finish what is left and compares the store with all lines. On servers the processes also live on while
+//! the server itself is killed, or stopped, and started again.
 //!
-//! The database is a fresh SQLite file, with the feature `postgres` also a fresh schema on the server that
+//! The database is a fresh SQLite file, with the feature `postgres` also a fresh database on the server that
 //! `PUNCTUAL_TEST_POSTGRES` names, and with `mysql` a fresh database on that of `PUNCTUAL_TEST_MARIADB`.
 //! `PUNCTUAL_KILLS_DB=URL` names an empty database of any kind for the first of these tests, `PUNCTUAL_KILLS_ROUNDS` another number
 //! of kills than 200.
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod database;
 
 use punctual::engine::EngineConfig;
 use punctual::schedule::{CompiledRule, Every, Missed, MissedOverflow, Rule, Slot};
 use punctual::task::{Outcome, Page, Resume, ScheduleCommand, Store, TaskFilter, TaskId, TaskState};
 use punctual::{Context, Engine, Status, service};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use punctual_testkit::{PrivateServer, ServerKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::process::{Child, Command, Stdio};
@@ -29,6 +35,12 @@ const VICTIM: &str = "PUNCTUAL_KILLS_VICTIM";
 const VICTIMS: usize = 2;
 /// How many kills without another number asked for.
 const ROUNDS: u64 = 200;
+/// How often the server is started again: two times of three after a kill, else after an end in order.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const RESTARTS: usize = 12;
+/// So many lines show that a victim has found the database again: more than it can have claimed before.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const GOES_ON: u64 = 100;
 /// A victim is killed after up to so many of its lines.
 const LINES_MAX: u64 = 60;
 /// The schedules: name, step in milliseconds, how many may be live at once.
@@ -171,11 +183,23 @@ impl Running {
         Running { child, lines, told, reader }
     }
 
-    /// Kills it after so many more lines; gives all that it said.
-    fn kill_after(mut self, lines: u64) -> Vec<String> {
+    /// Waits for so many more lines.
+    fn wait(&self, lines: u64) {
         for _ in 0..lines {
             self.told.recv().expect("a victim works until it is killed; its own output says why it did not");
         }
+    }
+
+    /// Waits until it has said so much since now that it must have found the database again.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn goes_on(&self) {
+        while self.told.try_recv().is_ok() {}
+        self.wait(GOES_ON);
+    }
+
+    /// Kills it after so many more lines; gives all that it said.
+    fn kill_after(mut self, lines: u64) -> Vec<String> {
+        self.wait(lines);
         self.child.kill().expect("SIGKILL");
         self.child.wait().expect("its end");
         self.reader.join().expect("no panic in the reader");
@@ -327,6 +351,42 @@ fn run(url: &str) {
             victims.push(Running::start(url));
         }
     }
+    let again = settle(url, said, &format!("{rounds} kills"));
+    assert!(again > 0, "no kill hit a running task: the load was too small to show anything");
+}
+
+/// Kills and stops the server of the database at `url` again and again while victims work on it, and starts it again: both go on
+/// by themselves each time.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn restart(url: &str, server: &mut PrivateServer) {
+    let state = AtomicU64::new(11);
+    let victims: Vec<Running> = (0..VICTIMS).map(|_| Running::start(url)).collect();
+    for victim in &victims {
+        victim.wait(LINES_MAX);
+    }
+    for round in 0..RESTARTS {
+        victims[round % VICTIMS].wait(1 + chance(&state, LINES_MAX));
+        if round % 3 == 2 {
+            server.stop()
+        } else {
+            server.kill()
+        }
+        server.start_again();
+        for victim in &victims {
+            victim.goes_on();
+        }
+    }
+    let mut said = Said::default();
+    for victim in victims {
+        for line in victim.kill_after(LINES_MAX) {
+            said.read(&line);
+        }
+    }
+    settle(url, said, &format!("{RESTARTS} restarts of the server"));
+}
+
+/// Lets everything end and compares the store with all lines; gives how many attempts were repeated.
+fn settle(url: &str, mut said: Said, after: &str) -> usize {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -338,9 +398,8 @@ fn run(url: &str) {
         }
         let slots = check(&**engine.store(), &said).await;
         let again: usize = said.ran.values().map(|attempts| attempts.len() - 1).sum();
-        assert!(again > 0, "no kill hit a running task: the load was too small to show anything");
         eprintln!(
-            "{rounds} kills: {slots} slots and {} other tasks, each decided once; {again} attempts repeated, \
+            "{after}: {slots} slots and {} other tasks, each decided once; {again} attempts repeated, \
              {given_up} tasks given up after three losses and redriven",
             said.put.len()
         );
@@ -349,7 +408,8 @@ fn run(url: &str) {
             resumed.expect("the schedule was only paused");
         }
         engine.shutdown(Duration::from_secs(5)).await;
-    });
+        again
+    })
 }
 
 /// Two processes on one database, killed 200 times: zero lost and zero doubled slots by the handlers' ledger.
@@ -362,38 +422,35 @@ fn two_processes_killed_at_random_lose_and_double_nothing() {
     run(&format!("sqlite://{}", dir.path().join("kills.db").display()));
 }
 
-/// The same on PostgreSQL, in a schema of its own.
+/// The same on PostgreSQL, in a database of its own.
 #[cfg(feature = "postgres")]
 #[test]
 fn two_processes_on_postgres_lose_and_double_nothing() {
-    let server = std::env::var("PUNCTUAL_TEST_POSTGRES").unwrap_or_default();
-    assert!(!server.is_empty(), "PUNCTUAL_TEST_POSTGRES is not set: run `cargo xtask test`");
-    let mark = if server.contains('?') { '&' } else { '?' };
-    run(&format!("{server}{mark}schema=kills_{}", std::process::id()));
+    run(&database::Postgres::new("kills").url());
 }
 
-/// The same on MariaDB, in a database of its own.
+/// Both processes on a PostgreSQL that is killed, stopped and started again under them: zero lost and zero doubled slots, and
+/// both go on by themselves.
+#[cfg(feature = "postgres")]
+#[test]
+fn a_postgres_that_is_restarted_loses_and_doubles_nothing() {
+    let Some(mut server) = PrivateServer::start(ServerKind::Postgres) else { return };
+    let database = database::Postgres::on(server.url().to_owned(), "restarts");
+    restart(&database.url(), &mut server);
+}
+
+/// The same as with kills on MariaDB, in a database of its own.
 #[cfg(feature = "mysql")]
 #[test]
 fn two_processes_on_mariadb_lose_and_double_nothing() {
-    use mysql_async::prelude::Queryable;
-    use mysql_async::{Conn, Opts};
+    run(&database::Mariadb::new("kills").url());
+}
 
-    let server = std::env::var("PUNCTUAL_TEST_MARIADB").unwrap_or_default();
-    assert!(!server.is_empty(), "PUNCTUAL_TEST_MARIADB is not set: run `cargo xtask test`");
-    let name = format!("punctual_kills_{}", std::process::id());
-    let beside = |sql: String| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            let mut conn = Conn::new(Opts::from_url(&server).expect("a URL")).await.expect("the server");
-            conn.query_drop(sql).await.expect("a user who may make databases");
-            conn.disconnect().await.expect("an end");
-        });
-    };
-    // SQL-FORMAT: the name is made of this process's number.
-    beside(format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name}"));
-    let (server_only, _) = server.split_at(server.rfind('/').filter(|at| *at > 8).unwrap_or(server.len()));
-    run(&format!("{server_only}/{name}"));
-    // SQL-FORMAT: the name is made of this process's number.
-    beside(format!("DROP DATABASE {name}"));
+/// Both processes on a MariaDB that is killed, stopped and started again under them.
+#[cfg(feature = "mysql")]
+#[test]
+fn a_mariadb_that_is_restarted_loses_and_doubles_nothing() {
+    let Some(mut server) = PrivateServer::start(ServerKind::Mariadb) else { return };
+    let database = database::Mariadb::on(server.url().to_owned(), "restarts");
+    restart(&database.url(), &mut server);
 }
