@@ -12,7 +12,6 @@
 use crate::answers::cell;
 use crate::connection::Session;
 use crate::errors::{Done, Fault};
-use crate::floors::Look;
 use crate::holdings::{self, Holding};
 use crate::keys;
 use crate::moment::Moment;
@@ -20,8 +19,8 @@ use crate::ready::{Ready, SUSPECT};
 use crate::script::{Script, Value};
 use crate::tasks::{self, READ, TaskRow, calls};
 use crate::workers::{SHARE, check_alive, put_off};
-use punctual_clock::Timestamp;
-use punctual_task::rows::{FLAG_KEY, Held};
+use punctual_clock::{Clock, SystemClock, Timestamp};
+use punctual_task::rows::{FLAG_KEY, FloorLook, Held};
 use punctual_task::task::LEVEL_AGE;
 use punctual_task::{ClaimBatch, ClaimRequest, Claimed, Policy, TaskId, WorkerId};
 use std::collections::BTreeMap;
@@ -146,11 +145,11 @@ async fn groups(
 ) -> Done<Vec<Group>> {
     let suspects = (SUSPECT..=SUSPECT + Policy::LEVEL_MAX).filter(|_| request.suspects);
     let classes: Vec<u8> = (0..=Policy::LEVEL_MAX).chain(suspects).collect();
-    let look = session.shared.floors().look();
+    let look = session.shared.floors().look(SystemClock.now());
     let mut script = Script::new();
     let branches = lanes.keys().flat_map(|lane| classes.iter().map(move |class| (*lane, *class)));
     let branches = branches.map(|(lane, class)| {
-        [Value::from(lane), class.into(), lane.into(), class.into(), look.floor(lane, class).into()]
+        [Value::from(lane), class.into(), lane.into(), class.into(), look.floor((lane, class)).0.into()]
     });
     let branches: Vec<_> = branches.collect();
     let statements = script.union(HEAD, branches);
@@ -167,9 +166,9 @@ async fn groups(
 }
 
 /// Keeps how far each group's dead rows reach.
-fn remember(session: &Session, look: &Look, groups: &[Group], now: Timestamp) {
-    let none_due = !groups.iter().any(|group| group.head <= now.as_micros());
-    session.shared.floors().seen(look, groups.iter().map(|group| ((group.lane, group.class), group.head)), none_due);
+fn remember(session: &Session, look: &FloorLook, groups: &[Group], now: Timestamp) {
+    let heads = groups.iter().map(|group| ((group.lane, group.class), (group.head, i64::MIN)));
+    session.shared.floors().seen(look, heads, now, SystemClock.now());
 }
 
 /// Locks the first due tasks of the level whose turn it is.
@@ -342,3 +341,6 @@ async fn bodies(
     }
     Ok(ClaimBatch { tasks: claimed, next_due: haul.next_due.map(Timestamp::from_micros) })
 }
+
+#[cfg(test)]
+mod held;

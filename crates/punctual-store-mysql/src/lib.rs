@@ -19,7 +19,6 @@ mod counters;
 mod definitions;
 mod ends;
 mod errors;
-mod floors;
 mod groups;
 mod holdings;
 mod ids;

@@ -44,6 +44,11 @@ pub struct MysqlStore {
 }
 
 impl MysqlStore {
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// Opens `mysql://user:password@host:port/database`, or the same with `mariadb://`. The database must be there; its tables,
     /// whose names begin with `punctual_`, are brought up to this build's version unless `config` says otherwise. `?require_ssl=true`
     /// asks for TLS, with `verify_ca`, `verify_identity` and `built_in_roots` beside it; `?socket=/path` for a Unix socket.

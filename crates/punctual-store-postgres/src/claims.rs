@@ -11,9 +11,9 @@ use crate::session::{Session, step};
 use crate::store::Shared;
 use crate::tasks::{self, TaskRow};
 use crate::workers;
-use punctual_clock::Timestamp;
+use punctual_clock::{Clock, SystemClock, Timestamp};
 use punctual_task::planner::UNREADABLE_WAIT;
-use punctual_task::rows::{FLAG_KEY, Held};
+use punctual_task::rows::{FLAG_KEY, FloorGroup, FloorPlace, Held};
 use punctual_task::task::LEVEL_AGE;
 use punctual_task::{ClaimBatch, ClaimRequest, Claimed, TaskId, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,27 +24,33 @@ pub const CLAIM_MAX: u32 = 10_000;
 /// What the class of a suspect is above its level.
 const SUSPECT: i16 = 4;
 
-/// The first task of each lane and class that is asked for. A lane in which nothing waits is passed over with one look.
+/// The first task of each lane and class that is asked for, at its floor or above. A lane in which nothing waits is passed over with
+/// one look; with a floor it is not looked at as a whole, since that would step over its dead rows.
 pub(crate) const HEADS: &str = "SELECT l.id, g.class::smallint, h.due, h.id, q.name, m.name
     FROM unnest($1::text[]) u (name) JOIN method m ON m.name = u.name JOIN lane l ON l.method = m.id
     JOIN queue q ON q.id = l.queue
-    CROSS JOIN LATERAL (SELECT 1 FROM ready r WHERE r.lane = l.id LIMIT 1) waits
+    CROSS JOIN LATERAL (SELECT 1 WHERE l.id = ANY($4::int[]) UNION ALL
+        (SELECT 1 FROM ready r WHERE r.lane = l.id AND NOT l.id = ANY($4::int[]) LIMIT 1)) waits
     CROSS JOIN LATERAL generate_series(0, $3::int) g (class)
+    LEFT JOIN LATERAL (SELECT f.due, f.id FROM unnest($4::int[], $5::smallint[], $6::bigint[], $7::bigint[]) f (lane, class, due, id)
+        WHERE f.lane = l.id AND f.class = g.class) f ON true
     CROSS JOIN LATERAL (SELECT r.due, r.id FROM ready r WHERE r.lane = l.id AND r.class = g.class::smallint
+        AND (r.due, r.id) >= (coalesce(f.due, -9223372036854775808), coalesce(f.id, -9223372036854775808))
         ORDER BY r.due, r.id LIMIT 1) h
     WHERE NOT q.paused AND ($2::text IS NULL OR q.name = $2)";
 pub(crate) const TAKE: &str = "WITH picked AS MATERIALIZED (SELECT r.id, r.class, r.due, r.n, r.spent, r.losses
-        FROM unnest($1::int[], $2::smallint[]) g (lane, class)
+        FROM unnest($1::int[], $2::smallint[], $5::bigint[], $6::bigint[]) g (lane, class, due, id)
         CROSS JOIN LATERAL (SELECT r.id, r.class, r.due, r.n, r.spent, r.losses FROM ready r
-            WHERE r.lane = g.lane AND r.class = g.class AND r.due <= $3 ORDER BY r.due, r.id LIMIT $4
+            WHERE r.lane = g.lane AND r.class = g.class AND (r.due, r.id) >= (g.due, g.id) AND r.due <= $3
+            ORDER BY r.due, r.id LIMIT $4
             FOR UPDATE SKIP LOCKED) r
         ORDER BY r.due, r.id LIMIT $4),
     gone AS (DELETE FROM ready WHERE id IN (SELECT id FROM picked))
     SELECT p.id, p.class, p.due, p.n, p.spent, p.losses, t.id, t.lane, t.lvl, t.created, t.due, t.schema, t.options,
         t.unique_key, t.schedule, t.slot, t.at, t.run, t.catch_up, t.version, coalesce(t.args, b.args), t.pass
     FROM picked p LEFT JOIN task t ON t.id = p.id LEFT JOIN task_body b ON b.id = t.id ORDER BY p.due, p.id";
-pub(crate) const NEXT: &str = "SELECT min(h.due) FROM unnest($1::int[], $2::smallint[]) g (lane, class)
-    CROSS JOIN LATERAL (SELECT r.due FROM ready r WHERE r.lane = g.lane AND r.class = g.class
+pub(crate) const NEXT: &str = "SELECT min(h.due) FROM unnest($1::int[], $2::smallint[], $3::bigint[], $4::bigint[]) g (lane, class, due, id)
+    CROSS JOIN LATERAL (SELECT r.due FROM ready r WHERE r.lane = g.lane AND r.class = g.class AND (r.due, r.id) >= (g.due, g.id)
         ORDER BY r.due, r.id LIMIT 1) h";
 
 /// The tasks of one lane and class, by due time and id.
@@ -69,6 +75,11 @@ impl Group {
         })
     }
 
+    /// What its floor is known by.
+    fn key(&self) -> FloorGroup {
+        (self.lane.cast_unsigned(), u8::try_from(self.class).unwrap_or(u8::MAX))
+    }
+
     fn level(&self) -> i16 {
         self.class % SUSPECT
     }
@@ -81,6 +92,28 @@ impl Group {
     fn aged(&self) -> (i64, i16) {
         let age = i64::try_from(LEVEL_AGE.as_micros()).unwrap_or(i64::MAX);
         (self.head.0.saturating_add(i64::from(self.level()).saturating_mul(age)), self.level())
+    }
+}
+
+/// Places in groups, a column each.
+#[derive(Debug, Default)]
+struct Places {
+    lanes: Vec<i32>,
+    classes: Vec<i16>,
+    dues: Vec<i64>,
+    ids: Vec<i64>,
+}
+
+impl Places {
+    fn of(places: impl Iterator<Item = (FloorGroup, FloorPlace)>) -> Self {
+        let mut columns = Places::default();
+        for ((lane, class), (due, id)) in places {
+            columns.lanes.push(lane.cast_signed());
+            columns.classes.push(class.into());
+            columns.dues.push(due);
+            columns.ids.push(id);
+        }
+        columns
     }
 }
 
@@ -114,20 +147,25 @@ pub(crate) async fn claim(
     if queue.is_none() && request.queue.is_some() {
         methods.clear();
     }
-    let heads = step!(HEADS, methods, queue, classes);
+    let look = shared.floors().look(SystemClock.now());
+    let floors = Places::of(look.iter());
+    let heads = step!(HEADS, methods, queue, classes, floors.lanes, floors.classes, floors.dues, floors.ids);
     let answers = session.ask(vec![workers::alive(worker), heads]).await?;
     let [alive, heads] = answers.as_slice() else { return Err(Fault::bug("a claim got no answer")) };
     workers::check_alive(worker, alive)?;
     let groups: Vec<Group> = heads.iter().map(Group::from_row).collect::<Done<_>>()?;
     let now = session.now()?;
     let limit = request.limit.min(CLAIM_MAX);
+    let heads = groups.iter().map(|group| (group.key(), group.head));
+    shared.floors().seen(&look, heads, now, SystemClock.now());
     let (chosen, limit) = choose(&groups, now, limit);
     let first = groups.iter().map(|group| group.head.0).min().map(Timestamp::from_micros);
     if chosen.is_empty() || limit == 0 {
         return Ok(ClaimBatch { tasks: Vec::new(), next_due: first });
     }
-    let (lanes, classes): (Vec<i32>, Vec<i16>) = chosen.iter().map(|group| (group.lane, group.class)).unzip();
-    let take = step!(TAKE, lanes.clone(), classes.clone(), now.as_micros(), i64::from(limit));
+    let Places { lanes, classes, dues, ids } = Places::of(chosen.iter().map(|group| (group.key(), group.head)));
+    let (lane, class, due, id) = (lanes.clone(), classes.clone(), dues.clone(), ids.clone());
+    let take = step!(TAKE, lane, class, now.as_micros(), i64::from(limit), due, id);
     let answers = session.ask(vec![workers::fence(worker), take]).await?;
     let [alive, taken] = answers.as_slice() else { return Err(Fault::bug("a claim got no answer")) };
     workers::check_alive(worker, alive)?;
@@ -141,7 +179,7 @@ pub(crate) async fn claim(
         steps.push(keys::claimed(keyed));
     }
     steps.extend(ready::add(&waits));
-    steps.push(step!(NEXT, lanes, classes));
+    steps.push(step!(NEXT, lanes, classes, dues, ids));
     let answers = session.commit(steps).await?;
     let left: Option<i64> = answers.last().and_then(|rows| rows.first()).map_or(Ok(None), |row| row.try_get(0))?;
     let is_chosen = |group: &Group| chosen.iter().any(|one| (one.lane, one.class) == (group.lane, group.class));
@@ -259,3 +297,6 @@ fn body(definitions: &Read, lanes: &BTreeMap<i32, &Group>, task: &TaskRow, taken
     };
     Ok((claimed, held))
 }
+
+#[cfg(test)]
+mod held;

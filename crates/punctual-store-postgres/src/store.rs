@@ -16,6 +16,7 @@ use crate::sequence::{DRAW_MAX, Sequence};
 use crate::session::{Kind, Session};
 use crate::{attempts, cancels, claims, enqueue, lists, queues, retention, workers};
 use punctual_clock::{Clock, Timestamp};
+use punctual_task::rows::Floors;
 use punctual_task::{
     CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
     Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
@@ -24,7 +25,7 @@ use punctual_task::{
 };
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     pub(crate) definitions: Definitions,
     pub(crate) sequence: Sequence,
     pub(crate) group: Group,
+    floors: Mutex<Floors>,
 }
 
 impl PostgresStore {
@@ -104,6 +106,7 @@ impl PostgresStore {
                 definitions: Definitions::default(),
                 sequence: Sequence::default(),
                 group: Group::new(config.lock_timeout),
+                floors: Mutex::new(Floors::new(config.clock.is_some())),
             })
         };
         let lease = shared(1, lease_thread.handle().clone());
@@ -121,6 +124,11 @@ impl PostgresStore {
     #[must_use]
     pub fn counters(&self) -> PostgresCounters {
         self.shared.counters.snapshot()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Closes the connections that are not in use, and takes no more work. Dropping the store does the same.
@@ -173,6 +181,11 @@ where
 impl Shared {
     pub(crate) fn location(&self) -> &Location {
         &self.pool.connector().location
+    }
+
+    /// Where claims begin to read. A panic under the lock leaves them whole.
+    pub(crate) fn floors(&self) -> MutexGuard<'_, Floors> {
+        self.floors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time that a test gives, if it owns the clock.

@@ -3,9 +3,11 @@
 //! The stores' tables differ, since each database has other strengths; what stands in them means the same.
 
 mod codes;
+mod floors;
 mod packed;
 
 pub use codes::Code;
+pub use floors::{FloorGroup, FloorLook, FloorPlace, Floors};
 pub use packed::{END_BYTES, End, FLAG_KEY, HELD_BYTES, Held, pack_ends, pack_held, unpack_ends, unpack_held};
 
 use std::fmt;
