@@ -1,15 +1,12 @@
 //! Pauses schedules whose tasks fail again and again, where their definition asks for that.
 //!
 //! Whoever records a failure names the schedule; a loop of its own then looks at the store, which holds the truth for all
-//! hosts: how many of the newest tasks failed since the last success. Two hosts that pause one schedule do no harm, and a host
-//! that dies in between leaves it to the next failure. A task that failed because its workers died
-//! counts, but makes nobody look.
+//! hosts: whether the occurrences that ended last have all failed. Two hosts that pause one schedule do no harm, and a host
+//! that dies in between leaves it to the next failure.
 
 use crate::pacing::Pace;
 use crate::shared::{Phase, Shared};
-use punctual_task::{
-    Page, ScheduleCommand, ScheduleState, StoreError, StoreErrorKind, TaskFilter, TaskId, TaskState, TaskView,
-};
+use punctual_task::{ScheduleCommand, ScheduleState, SlotEnd, StoreError, StoreErrorKind, TaskId};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +15,8 @@ use tokio::sync::Notify;
 /// So many schedules wait to be looked at. The failure of one more is passed over: its next one names it again.
 const WAITING_MAX: usize = 10_000;
 
-/// So many of a schedule's newest tasks are looked at: several times the most failures that a definition may allow, since
-/// they are read by id.
+/// The ends of so many of a schedule's newest slots are looked at: several times the most failures that a definition may
+/// allow, since occurrences that run beside each other end in another order than their slots'.
 const LOOKED_AT: u32 = 500;
 
 /// Schedules whose tasks have failed since they were looked at.
@@ -75,15 +72,14 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Pauses the schedule if as many of its newest tasks failed as its definition allows.
+/// Pauses the schedule if as many of the occurrences that ended last failed as its definition allows.
 async fn look(shared: &Shared, schedule: &str) -> Result<(), StoreError> {
     let Some(view) = shared.store.schedule(schedule.to_owned()).await? else { return Ok(()) };
     let Some(most) = view.spec.pause_after.filter(|_| view.position.state == ScheduleState::Active) else {
         return Ok(());
     };
-    let filter = TaskFilter { schedule: Some(schedule.to_owned()), ..TaskFilter::default() };
-    let tasks = shared.store.tasks(filter, Page { before: None, limit: LOOKED_AT }).await?;
-    let Some(last) = in_a_row(tasks, most) else { return Ok(()) };
+    let ends = shared.store.slot_ends(schedule.to_owned(), LOOKED_AT).await?;
+    let Some(last) = in_a_row(ends, most) else { return Ok(()) };
     let note = format!("{most} tasks failed in a row, the last of them task {last}");
     match shared.store.steer(schedule.to_owned(), ScheduleCommand::Pause { note: note.clone() }).await {
         Ok(_) => {
@@ -96,15 +92,11 @@ async fn look(shared: &Shared, schedule: &str) -> Result<(), StoreError> {
     }
 }
 
-/// The last of `most` failures with no success between them or after them, if that is how the newest tasks ended. Tasks that
-/// have not ended, or ended otherwise, count neither way.
-fn in_a_row(mut tasks: Vec<TaskView>, most: u32) -> Option<TaskId> {
-    tasks.retain(|task| matches!(task.state, TaskState::Failed | TaskState::Succeeded));
-    // Each host draws ids from a block of its own: between hosts they do not tell which task is newer.
-    tasks.sort_by_key(|task| Reverse((task.created, task.id)));
-    let most = most as usize;
-    let failed = tasks.iter().take(most).filter(|task| task.state == TaskState::Failed).count();
-    (most > 0 && failed == most).then(|| tasks.first().map(|task| task.id)).flatten()
+/// The last of `most` failures with no success between them or after them, if that is how it ended lately.
+fn in_a_row(mut ends: Vec<SlotEnd>, most: u32) -> Option<TaskId> {
+    ends.sort_by_key(|end| Reverse((end.ended, end.task)));
+    let last = ends.get(..most as usize)?;
+    last.iter().all(|end| end.failed).then(|| last.first().map(|end| end.task)).flatten()
 }
 
 #[cfg(test)]
@@ -112,39 +104,19 @@ mod tests {
     use super::*;
     use punctual_clock::Timestamp;
 
-    fn task(id: i64, created: i64, state: TaskState) -> TaskView {
-        TaskView {
-            id: TaskId(id),
-            method: "Demo/run".to_owned(),
-            queue: "Demo".to_owned(),
-            level: 1,
-            state,
-            created: Timestamp::from_secs(created),
-            due: Timestamp::from_secs(created),
-            attempts: 1,
-            occurrence: None,
-            error: None,
-        }
+    fn end(id: i64, ended: i64, failed: bool) -> SlotEnd {
+        SlotEnd { task: TaskId(id), ended: Timestamp::from_secs(ended), failed }
     }
 
-    /// What counts is when tasks were created, on whichever host, and only failures and successes do.
+    /// What counts is when occurrences ended, whichever slots and ids they have.
     #[test]
-    fn failures_are_counted_in_the_order_of_creation() {
-        use TaskState::{Cancelled, Failed, Running, Succeeded};
-        let tasks = |good| {
-            vec![
-                task(2_003, 3, Failed),
-                task(2_002, 2, Failed),
-                task(1_004, 5, Failed),
-                task(1_003, 4, Cancelled),
-                task(1_002, good, Succeeded),
-                task(1_001, 6, Running),
-            ]
-        };
-        assert_eq!(in_a_row(tasks(1), 3), Some(TaskId(1_004)));
-        assert_eq!(in_a_row(tasks(4), 3), None, "a success in between, although its id is smaller");
-        assert_eq!(in_a_row(tasks(4), 1), Some(TaskId(1_004)));
-        assert_eq!(in_a_row(tasks(6), 1), None, "a success after the last failure");
-        assert_eq!(in_a_row(tasks(1), 4), None, "too few failures");
+    fn failures_are_counted_in_the_order_of_their_ends() {
+        let ends = |good| vec![end(2_003, 3, true), end(2_002, 2, true), end(1_004, 5, true), end(1_002, good, false)];
+        assert_eq!(in_a_row(ends(1), 3), Some(TaskId(1_004)));
+        assert_eq!(in_a_row(ends(4), 3), None, "a success in between, although its id is smaller");
+        assert_eq!(in_a_row(ends(4), 1), Some(TaskId(1_004)));
+        assert_eq!(in_a_row(ends(6), 1), None, "a success after the last failure");
+        assert_eq!(in_a_row(ends(1), 4), None, "too few failures");
+        assert_eq!(in_a_row(Vec::new(), 1), None);
     }
 }

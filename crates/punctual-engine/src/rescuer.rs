@@ -59,6 +59,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                         failed = rescue.failed,
                         "dead workers were fenced off"
                     );
+                    rescue.failing.iter().for_each(|schedule| shared.failing.add(schedule));
                     shared.stats.workers_rescued.add(usize::try_from(rescue.workers).unwrap_or_default());
                     let tasks = u64::from(rescue.requeued) + u64::from(rescue.failed);
                     shared.stats.tasks_rescued.add(usize::try_from(tasks).unwrap_or_default());

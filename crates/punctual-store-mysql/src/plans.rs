@@ -158,6 +158,7 @@ async fn lists(store: &MysqlStore) {
     store.schedule("s".to_owned()).await.expect("a schedule");
     store.schedules(None, 10).await.expect("schedules");
     store.losses("s".to_owned(), 10).await.expect("losses");
+    store.slot_ends("s".to_owned(), 10).await.expect("ends");
 }
 
 /// Rows as some time of work leaves them.

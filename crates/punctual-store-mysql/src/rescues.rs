@@ -14,7 +14,7 @@ use mysql_async::Row;
 use punctual_clock::Timestamp;
 use punctual_task::decide::decide_loss;
 use punctual_task::{AttemptRecord, Rescue, TaskState, WorkerId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many dead workers one rescue takes care of; the next one goes on.
 const RESCUE_WORKERS_MAX: u32 = 100;
@@ -44,6 +44,7 @@ const LOCK_CLAIMS_FREE: &str = "SELECT id, at, tasks, worker FROM punctual_claim
 /// otherwise put its tasks off to the next rescue.
 const LOCK_CLAIMS: &str = "SELECT id, at, tasks, worker FROM punctual_claim FORCE INDEX (PRIMARY)
     WHERE id IN (?) ORDER BY id FOR UPDATE";
+const NAMES: &str = "SELECT name FROM punctual_schedule FORCE INDEX (PRIMARY) WHERE id IN (?) ORDER BY name";
 const ASKED_OF: &str = "SELECT task FROM punctual_cancel FORCE INDEX (punctual_cancel_worker) WHERE worker IN (?)";
 
 /// Takes back one chunk of what dead workers held; `None` if nothing is left. Unless it is to `wait`, what others have locked
@@ -124,6 +125,7 @@ async fn requeue(
     let workers: Vec<i64> = by_worker.keys().copied().collect();
     let asked = numbers(&session.run(&Script::of(ASKED_OF, &[workers.as_slice().into()])).await?.rows()?)?;
     let mut ends = Ends::new(moment.now);
+    let mut failing = BTreeSet::new();
     for (worker, rows) in by_worker {
         let mut holding = Holding::from_rows(&rows)?;
         let lost: Vec<(Timestamp, punctual_task::rows::Held)> = holding.tasks().map(|(at, held)| (at, *held)).collect();
@@ -138,6 +140,7 @@ async fn requeue(
                 None => {
                     ends.end(Ending::from(&held), record, TaskState::Failed);
                     rescue.failed += 1;
+                    failing.extend((held.gate != 0).then_some(held.gate));
                 }
                 Some(losses) => {
                     ends.again(&held, record, Again { due: moment.now, n: held.n, spent: held.spent, losses });
@@ -146,6 +149,12 @@ async fn requeue(
             }
         }
         holding.write(script);
+    }
+    if !failing.is_empty() {
+        let gates: Vec<i64> = failing.into_iter().collect();
+        for row in session.run(&Script::of(NAMES, &[gates.as_slice().into()])).await?.rows()? {
+            rescue.failing.push(cell(&row, 0)?);
+        }
     }
     ends.write(script);
     Ok(())

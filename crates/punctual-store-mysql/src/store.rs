@@ -15,8 +15,8 @@ use punctual_clock::Timestamp;
 use punctual_task::{
     CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
     Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter,
-    TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
+    ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail,
+    TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -306,7 +306,10 @@ impl Store for MysqlStore {
                 let Some(chunk) = chunk.await? else { break };
                 rescue.requeued += chunk.requeued;
                 rescue.failed += chunk.failed;
+                rescue.failing.extend(chunk.failing);
             }
+            rescue.failing.sort();
+            rescue.failing.dedup();
             Ok(rescue)
         })
     }
@@ -364,6 +367,14 @@ impl Store for MysqlStore {
         Box::pin(self.on(&self.reads, move |session, _: &mut Nothing| {
             let name = Arc::clone(&name);
             Box::pin(async move { views::losses(session, &name, limit).await })
+        }))
+    }
+
+    fn slot_ends(&self, name: String, limit: u32) -> Reply<'_, Vec<SlotEnd>> {
+        let name: Arc<str> = Arc::from(name);
+        Box::pin(self.on(&self.reads, move |session, _: &mut Nothing| {
+            let name = Arc::clone(&name);
+            Box::pin(async move { views::ends(session, &name, limit).await })
         }))
     }
 

@@ -20,8 +20,8 @@ use punctual_task::rows::Floors;
 use punctual_task::{
     CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
     Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter,
-    TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
+    ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail,
+    TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
 };
 use std::fmt;
 use std::pin::Pin;
@@ -410,6 +410,10 @@ impl Store for PostgresStore {
 
     fn losses(&self, name: String, limit: u32) -> Reply<'_, Vec<Loss>> {
         Box::pin(self.read((name, limit), |_, session, (name, limit)| Box::pin(views::losses(session, name, *limit))))
+    }
+
+    fn slot_ends(&self, name: String, limit: u32) -> Reply<'_, Vec<SlotEnd>> {
+        Box::pin(self.read((name, limit), |_, session, (name, limit)| Box::pin(views::ends(session, name, *limit))))
     }
 
     fn prune(&self, retention: Retention, limit: u32) -> Reply<'_, Pruned> {

@@ -13,6 +13,7 @@ use punctual_task::{
     AttemptRecord, Renewal, Rescue, StoreError, StoreErrorKind, TaskId, TaskState, WorkerId, WorkerInfo, WorkerView,
     check_name,
 };
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio_postgres::Row;
 
@@ -36,6 +37,7 @@ pub(crate) const LAPSED: &str = "SELECT id FROM worker WHERE state = 0 AND id <>
     AND until <= current_setting('punctual.lease')::bigint ORDER BY id LIMIT $2 FOR UPDATE";
 const BURY: &str = "UPDATE worker SET state = 1, seen = current_setting('punctual.now')::bigint WHERE id = ANY($1)";
 const FORGET: &str = "DELETE FROM worker WHERE state = 1 AND seen <= $1";
+const NAMES: &str = "SELECT name FROM schedule WHERE id = ANY($1) ORDER BY name";
 const FORGET_CANCELS: &str = "DELETE FROM cancel WHERE worker = ANY($1)";
 pub(crate) const LIST: &str = "SELECT w.id, w.name, w.slots, w.state, w.until,
     (SELECT coalesce(sum(length(c.tasks)), 0)::bigint FROM claim c WHERE c.worker = w.id)
@@ -170,6 +172,8 @@ pub(crate) async fn rescue(session: &mut Session, by: WorkerId) -> Done<Rescue> 
             break;
         }
     }
+    rescue.failing.sort();
+    rescue.failing.dedup();
     Ok(rescue)
 }
 
@@ -192,6 +196,7 @@ async fn requeue(session: &mut Session, dead: &[i64], rescue: &mut Rescue) -> Do
         .flat_map(|claim| claim.tasks.iter().map(|held| (WorkerId(claim.worker), claim.at, *held)))
         .collect();
     let mut ends = Ends::default();
+    let mut failing = BTreeSet::new();
     for (worker, claimed, held) in lost {
         holding.take(held.task);
         let record = AttemptRecord::lost(held.n, worker, claimed, now);
@@ -200,11 +205,18 @@ async fn requeue(session: &mut Session, dead: &[i64], rescue: &mut Rescue) -> Do
             None => {
                 ends.end(Ending::from(&held), &record, TaskState::Failed);
                 rescue.failed += 1;
+                failing.extend((held.gate != 0).then_some(held.gate));
             }
             Some(losses) => {
                 ends.again(&held, &record, Again { due: now, n: held.n, spent: held.spent, losses });
                 rescue.requeued += 1;
             }
+        }
+    }
+    if !failing.is_empty() {
+        let gates: Vec<i64> = failing.into_iter().collect();
+        for row in session.rows(step!(NAMES, gates)).await? {
+            rescue.failing.push(row.try_get(0)?);
         }
     }
     let mut steps = holding.flush();

@@ -187,6 +187,7 @@ fn lists_of(session: &Session) {
     views::one(db, "s").expect("a schedule");
     views::page(db, None, 10).expect("schedules");
     views::losses(db, "s", 10).expect("losses");
+    views::ends(db, "s", 10).expect("ends");
 }
 
 /// The plan of one statement, a line a step.

@@ -15,8 +15,8 @@ use punctual_clock::Timestamp;
 use punctual_task::{
     CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
     Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, Steered, Store, StoreError, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter, TaskId, TaskView,
-    Window, WorkerId, WorkerInfo, WorkerView, check_name,
+    ScheduleView, SlotEnd, Steered, Store, StoreError, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter, TaskId,
+    TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,6 +226,10 @@ impl Store for SqliteStore {
 
     fn losses(&self, name: String, limit: u32) -> Reply<'_, Vec<Loss>> {
         Box::pin(self.read(move |db| views::losses(db, &name, limit)))
+    }
+
+    fn slot_ends(&self, name: String, limit: u32) -> Reply<'_, Vec<SlotEnd>> {
+        Box::pin(self.read(move |db| views::ends(db, &name, limit)))
     }
 
     fn prune(&self, retention: Retention, limit: u32) -> Reply<'_, Pruned> {

@@ -16,7 +16,7 @@ use punctual_task::{
     AttemptRecord, Renewal, Rescue, StoreError, StoreErrorKind, TaskId, TaskState, WorkerId, WorkerInfo, WorkerView,
     check_name,
 };
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 use std::time::Duration;
 
 /// How many dead workers one rescue takes care of; the next one goes on.
@@ -30,6 +30,7 @@ pub(crate) const LAPSED: &str = "SELECT id FROM worker
     WHERE state = 0 AND id <> ?1 AND ((boot <> ?2 AND boot <> '' AND ?2 <> '') OR until <= ?3) ORDER BY id LIMIT ?4";
 const BURY: &str = "UPDATE worker SET state = 1, seen = ?2 WHERE id = ?1";
 const FORGET: &str = "DELETE FROM worker WHERE state = 1 AND seen <= ?1";
+const NAME: &str = "SELECT name FROM schedule WHERE id = ?1";
 const FORGET_CANCELS: &str = "DELETE FROM cancel WHERE worker = ?1";
 const LIST: &str = "SELECT w.id, w.name, w.slots, w.state, w.boot, w.until, w.seen,
     (SELECT coalesce(sum(length(c.tasks)), 0) FROM claim c WHERE c.worker = w.id)
@@ -156,6 +157,8 @@ pub(crate) fn rescue(session: &mut Session, by: WorkerId) -> Done<Rescue> {
         db.sql(FORGET_CANCELS)?.execute(params![worker])?;
     }
     forget(db, now)?;
+    rescue.failing.sort();
+    rescue.failing.dedup();
     Ok(rescue)
 }
 
@@ -179,6 +182,11 @@ fn requeue(db: &Db, holding: &mut Holding, worker: WorkerId, now: Timestamp, res
             None => {
                 ends.end(Ending::from(&held), &record, TaskState::Failed)?;
                 rescue.failed += 1;
+                if held.gate != 0 {
+                    let name: Option<String> =
+                        db.sql(NAME)?.query_row(params![held.gate], |row| row.get(0)).optional()?;
+                    rescue.failing.extend(name);
+                }
             }
             Some(losses) => {
                 ends.again(&held, &record, Again { due: now, n: held.n, spent: held.spent, losses })?;

@@ -17,9 +17,10 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::id::{IdBlock, ScheduleId, TaskId, WorkerId};
 use crate::queue::QueueView;
 use crate::retention::{Pruned, Retention};
-use crate::schedule::Slot;
+use crate::schedule::{Slot, ZoneStamp};
 use crate::series::{
-    Declaration, Declared, Loss, Materialised, ScheduleCommand, ScheduleView, Steered, Sweep, SweepReport, Window,
+    Declaration, Declared, Loss, Materialised, ScheduleCommand, ScheduleView, SlotEnd, Steered, Sweep, SweepReport,
+    Window,
 };
 use crate::store::{Reply, Store, StoreInfo};
 use crate::task::{Enqueued, NewTask, Page, TaskDetail, TaskFilter, TaskView};
@@ -66,6 +67,12 @@ impl MemStore {
     /// although some have tasks. For tests of what comes then; gives whether there is such a schedule.
     pub fn rewind(&self, schedule: &str, cursor: Slot) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).rewind(schedule, cursor)
+    }
+
+    /// Writes the stamp of another time zone database into a schedule's position, as another host does. For tests of what comes then;
+    /// gives whether there is such a schedule.
+    pub fn restamp(&self, schedule: &str, stamp: &ZoneStamp) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).restamp(schedule, stamp)
     }
 
     /// Runs one transaction when the reply is first polled.
@@ -223,6 +230,10 @@ impl Store for MemStore {
 
     fn losses(&self, name: String, limit: u32) -> Reply<'_, Vec<Loss>> {
         self.run(move |state| state.losses(&name, limit))
+    }
+
+    fn slot_ends(&self, name: String, limit: u32) -> Reply<'_, Vec<SlotEnd>> {
+        self.run(move |state| state.slot_ends(&name, limit))
     }
 
     fn prune(&self, retention: Retention, limit: u32) -> Reply<'_, Pruned> {

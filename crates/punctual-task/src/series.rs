@@ -130,6 +130,17 @@ impl LossReason {
     }
 }
 
+/// How an occurrence ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotEnd {
+    /// Its task.
+    pub task: TaskId,
+    /// When its last attempt ended.
+    pub ended: Timestamp,
+    /// Whether it failed; else it succeeded.
+    pub failed: bool,
+}
+
 /// A range of slots that were decided not to run: one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {

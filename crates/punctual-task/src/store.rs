@@ -17,7 +17,8 @@ use crate::id::{IdBlock, TaskId, WorkerId};
 use crate::queue::QueueView;
 use crate::retention::{Pruned, Retention};
 use crate::series::{
-    Declaration, Declared, Loss, Materialised, ScheduleCommand, ScheduleView, Steered, Sweep, SweepReport, Window,
+    Declaration, Declared, Loss, Materialised, ScheduleCommand, ScheduleView, SlotEnd, Steered, Sweep, SweepReport,
+    Window,
 };
 use crate::task::{Enqueued, NewTask, Page, TaskDetail, TaskFilter, TaskView};
 use crate::worker::{Renewal, Rescue, WorkerInfo, WorkerView};
@@ -169,6 +170,11 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// The latest losses of a schedule, newest first, at most `limit`.
     fn losses(&self, name: String, limit: u32) -> Reply<'_, Vec<Loss>>;
+
+    /// How the newest occurrences of a schedule ended: of those that have succeeded or failed, the `limit` (up to
+    /// [`Page::LIMIT_MAX`]) with the newest slots, by era and then by slot, newest first. Triggers have no slot and are left out. The
+    /// order does not depend on which host created them.
+    fn slot_ends(&self, name: String, limit: u32) -> Reply<'_, Vec<SlotEnd>>;
 
     // Upkeep.
 

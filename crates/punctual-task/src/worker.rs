@@ -42,6 +42,8 @@ pub struct Rescue {
     pub requeued: u32,
     /// Tasks that failed after their last allowed loss.
     pub failed: u32,
+    /// Schedules of which an occurrence is among those that failed, by name, each once.
+    pub failing: Vec<String>,
 }
 
 /// A worker as an operator sees it.

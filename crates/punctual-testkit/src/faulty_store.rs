@@ -4,8 +4,8 @@ use punctual_clock::{Entropy, SeededEntropy, Timestamp};
 use punctual_task::{
     CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
     Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter,
-    TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView,
+    ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail,
+    TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +41,7 @@ pub enum Op {
     Schedule,
     Schedules,
     Losses,
+    SlotEnds,
     Prune,
 }
 
@@ -261,6 +262,10 @@ impl Store for FaultyStore {
 
     fn losses(&self, name: String, limit: u32) -> Reply<'_, Vec<Loss>> {
         self.with(Op::Losses, self.inner.losses(name, limit))
+    }
+
+    fn slot_ends(&self, name: String, limit: u32) -> Reply<'_, Vec<SlotEnd>> {
+        self.with(Op::SlotEnds, self.inner.slot_ends(name, limit))
     }
 
     fn prune(&self, retention: Retention, limit: u32) -> Reply<'_, Pruned> {

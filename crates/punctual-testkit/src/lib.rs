@@ -1,6 +1,7 @@
 //! What the tests of Punctual share: a virtual clock, counting instruments, faulty links, the store suite and the transport suite.
 
 pub mod clock;
+pub mod crowd;
 pub mod cut_proxy;
 pub mod faulty_link;
 pub mod faulty_store;

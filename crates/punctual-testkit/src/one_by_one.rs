@@ -4,8 +4,8 @@ use punctual_clock::Timestamp;
 use punctual_task::{
     CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
     Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, Steered, Store, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter, TaskId, TaskView, Window,
-    WorkerId, WorkerInfo, WorkerView,
+    ScheduleView, SlotEnd, Steered, Store, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter, TaskId, TaskView,
+    Window, WorkerId, WorkerInfo, WorkerView,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +56,7 @@ impl Store for OneByOne {
         schedule(name: String) -> Option<ScheduleView>;
         schedules(after: Option<String>, limit: u32) -> Vec<ScheduleView>;
         losses(name: String, limit: u32) -> Vec<Loss>;
+        slot_ends(name: String, limit: u32) -> Vec<SlotEnd>;
         prune(retention: Retention, limit: u32) -> Pruned;
     }
 }

@@ -9,8 +9,9 @@
 //!
 //! punctual_testkit::store_suite!(mem, |clock| {
 //!     let store = Arc::new(MemStore::new(clock));
-//!     let same = Arc::clone(&store);
+//!     let (same, other) = (Arc::clone(&store), Arc::clone(&store));
 //!     Opened::new(store, move |schedule, cursor| assert!(same.rewind(schedule, cursor)))
+//!         .restamped_by(move |schedule, stamp| assert!(other.restamp(schedule, stamp)))
 //! });
 //! # fn main() {}
 //! ```
@@ -34,6 +35,7 @@ mod tasks;
 mod upkeep;
 mod windows;
 mod workers;
+mod zones;
 
 pub use backfills::*;
 pub use claims::*;
@@ -48,6 +50,7 @@ pub use tasks::*;
 pub use upkeep::*;
 pub use windows::*;
 pub use workers::*;
+pub use zones::*;
 
 use crate::VirtualClock;
 use punctual_clock::Clock;
@@ -142,6 +145,8 @@ macro_rules! store_suite {
                 an_edit_never_catches_up
                 a_new_series_begins_after_a_cancel
                 schedules_remember_their_zone
+                an_older_zone_database_leaves_a_schedule_alone
+                a_newer_zone_database_decides
                 a_backfill_fills_what_was_missed
                 a_backfill_has_its_own_gate
                 a_rerun_creates_again
@@ -151,6 +156,7 @@ macro_rules! store_suite {
                 a_backfill_follows_its_schedule
                 a_long_backfill_starves_nobody
                 a_backfilled_occurrence_holds_its_gate
+                slots_end_in_the_order_of_their_instants
                 a_new_schedule_begins_after_now
                 the_same_declaration_changes_nothing
                 an_older_build_undoes_nothing
@@ -195,6 +201,7 @@ macro_rules! store_suite {
                 a_dead_worker_is_fenced
                 orphans_come_back_as_suspects
                 suspects_come_alone
+                a_rescue_names_the_schedules_that_fail
                 the_third_loss_fails_a_task
                 a_cancel_survives_its_worker
                 handed_back_tasks_wait_as_before

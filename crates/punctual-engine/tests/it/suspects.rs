@@ -1,9 +1,10 @@
 //! Tasks that a dead worker held: alone, never claimed ahead, and failed after the third loss.
 
-use crate::calls::{Step, on};
+use crate::calls::{Oops, Step, on};
 use crate::world::{Ledger, SECOND, World, pass};
 use punctual_engine::{Engine, TaskEnd};
-use punctual_task::{ClaimRequest, Outcome, Store, TaskId, WorkerInfo};
+use punctual_task::schedule::Every;
+use punctual_task::{ClaimRequest, Outcome, ScheduleState, Store, Sweep, TaskId, WorkerInfo};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -86,6 +87,29 @@ async fn a_busy_worker_keeps_a_slot_for_suspects() {
     let entries = ledger.entries();
     assert!([0, 1, 2].iter().all(|n| entries.contains(n)), "{entries:?}");
     assert!(entries.len() < 100, "the backlog is still there");
+}
+
+/// A failure that a rescuer writes counts like any other: it pauses a schedule that allows no more.
+#[tokio::test(start_paused = true)]
+async fn a_failure_by_losses_pauses_a_schedule() {
+    let world = World::new();
+    let producer = world.builder().start().await.unwrap();
+    let hourly = Every::new(SECOND * 3_600);
+    producer.schedule("dies", hourly, Step { n: 1 }).pause_after(1).await.unwrap();
+    pass(SECOND * 3_600).await;
+    world.store.materialise(Sweep::default()).await.unwrap();
+    assert_eq!(die_holding(&world).await, 1);
+    assert_eq!(die_holding(&world).await, 1);
+    let last = world.store.register(WorkerInfo { name: "last".to_owned(), slots: 1 }, SECOND).await.unwrap();
+    let request = ClaimRequest { queue: None, methods: vec!["Test/step".to_owned()], limit: 1, suspects: true };
+    assert_eq!(world.store.claim(last, request).await.unwrap().tasks.len(), 1);
+    // This one finds it dead.
+    let handler = on(|_: Step| async { Err(Oops::new(1)) });
+    let engine = world.builder().serve(handler).start().await.unwrap();
+    pass(SECOND * 60).await;
+    let position = engine.store().schedule("dies".to_owned()).await.unwrap().unwrap().position;
+    assert_eq!(position.state, ScheduleState::Paused);
+    assert!(position.note.contains("1 tasks failed in a row"), "{}", position.note);
 }
 
 /// The third loss in a row fails the task: it may be what kills its workers. Losses spend no attempt.

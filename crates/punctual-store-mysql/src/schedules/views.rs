@@ -10,7 +10,7 @@ use bytes::Bytes;
 use mysql_async::Row;
 use punctual_clock::Timestamp;
 use punctual_task::rows::Code;
-use punctual_task::{Loss, LossReason, Page, ScheduleView, StoreError};
+use punctual_task::{Loss, LossReason, Page, ScheduleView, SlotEnd, StoreError, TaskId, TaskState};
 use std::collections::BTreeMap;
 
 pub(crate) const ONE: &str = "SELECT p.id, p.state, p.note, p.rev, p.era, p.version, p.cursor_slot, p.cursor_at,
@@ -32,6 +32,10 @@ const SUMS: &str = "SELECT schedule, reason, slots FROM punctual_missed_sum FORC
     WHERE schedule IN (?) ORDER BY schedule, reason";
 pub(crate) const LOSSES: &str = "SELECT from_at, to_at, reason, slots, is_exact
     FROM punctual_missed FORCE INDEX (punctual_missed_schedule) WHERE schedule = ? ORDER BY id DESC LIMIT ?";
+pub(crate) const ENDS: &str = "SELECT t.id, a.ended, a.final FROM punctual_task t FORCE INDEX (punctual_task_slot)
+    STRAIGHT_JOIN punctual_attempt a FORCE INDEX (PRIMARY) ON a.task = t.id
+    WHERE t.schedule = ? AND t.slot IS NOT NULL AND a.final IN (?)
+    ORDER BY t.schedule DESC, t.era DESC, t.slot DESC, t.pass DESC LIMIT ?";
 
 /// One schedule.
 pub(crate) async fn one(session: &mut Session, name: &str) -> Done<Option<ScheduleView>> {
@@ -87,4 +91,18 @@ pub(crate) async fn losses(session: &mut Session, name: &str, limit: u32) -> Don
         })
     };
     rows.iter().map(loss).collect()
+}
+
+/// How the newest occurrences of a schedule ended.
+pub(crate) async fn ends(session: &mut Session, name: &str, limit: u32) -> Done<Vec<SlotEnd>> {
+    let found = find(session, name).await?;
+    let id = found.ok_or_else(|| StoreError::not_found(format!("there is no schedule named {name:?}")))?;
+    let states = [TaskState::Succeeded, TaskState::Failed].map(|state| i64::from(state.code()));
+    let values = [id.0.into(), states.as_slice().into(), limit.min(Page::LIMIT_MAX).into()];
+    let rows = session.run(&Script::of(ENDS, &values)).await?.rows()?;
+    let end = |row: &Row| {
+        let failed = TaskState::of(cell(row, 2)?)? == TaskState::Failed;
+        Ok(SlotEnd { task: TaskId(cell(row, 0)?), ended: Timestamp::from_micros(cell(row, 1)?), failed })
+    };
+    rows.iter().map(end).collect()
 }

@@ -5,6 +5,7 @@ mod cuts;
 mod differential;
 mod grouping;
 mod kills;
+mod many;
 mod opening;
 mod races;
 mod server;

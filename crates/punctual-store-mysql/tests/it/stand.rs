@@ -4,7 +4,7 @@ use crate::server::Database;
 use bytes::Bytes;
 use punctual_clock::{Clock, Timestamp};
 use punctual_store_mysql::{MysqlConfig, MysqlStore};
-use punctual_task::schedule::Slot;
+use punctual_task::schedule::{Slot, ZoneStamp};
 use punctual_task::{ClaimRequest, Due, Finish, NewTask, Next, Outcome, Store, TaskId, TaskOptions, TaskState};
 use punctual_testkit::store_suite::Opened;
 use std::sync::Arc;
@@ -21,8 +21,10 @@ pub(crate) fn opened(clock: Arc<dyn Clock>) -> Opened {
     let database = Arc::new(Database::new());
     let url = database.url();
     let store = tokio::runtime::Handle::current().block_on(MysqlStore::open(&url, config(clock))).unwrap();
-    let same = Arc::clone(&database);
-    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&same, schedule, cursor)).keeping(database)
+    let (same, other) = (Arc::clone(&database), Arc::clone(&database));
+    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&same, schedule, cursor))
+        .restamped_by(move |schedule, stamp| restamp(&other, schedule, stamp))
+        .keeping(database)
 }
 
 /// Written beside the store, as a restore or an operator with a shell does: what the store remembers must not hide it.
@@ -35,6 +37,13 @@ pub(crate) fn rewind(database: &Database, schedule: &str, cursor: Slot) {
         cursor.at.as_micros(),
         i32::from(cursor.gap),
         cursor.at.as_micros(),
+    ));
+}
+
+fn restamp(database: &Database, schedule: &str, stamp: &ZoneStamp) {
+    database.run(&format!(
+        "UPDATE punctual_position SET zone = '{stamp}', rev = rev + 1
+         WHERE id = (SELECT id FROM punctual_schedule WHERE name = '{schedule}')"
     ));
 }
 

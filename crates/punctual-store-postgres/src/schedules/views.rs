@@ -7,7 +7,7 @@ use crate::names::may_exist;
 use crate::session::{Session, step};
 use punctual_clock::Timestamp;
 use punctual_task::rows::Code;
-use punctual_task::{Loss, LossReason, Page, ScheduleId, ScheduleView, StoreError};
+use punctual_task::{Loss, LossReason, Page, ScheduleId, ScheduleView, SlotEnd, StoreError, TaskId, TaskState};
 use std::collections::BTreeMap;
 use tokio_postgres::Row;
 
@@ -26,6 +26,9 @@ pub(crate) const PAGE: &str = "SELECT p.id, p.state, p.note, p.rev, p.era, p.ver
 const SUMS: &str = "SELECT schedule, reason, count FROM missed_sum WHERE schedule = ANY($1) ORDER BY schedule, reason";
 pub(crate) const LOSSES: &str = "SELECT from_at, to_at, reason, count, exact FROM missed
     WHERE schedule = $1 ORDER BY id DESC LIMIT $2";
+pub(crate) const ENDS: &str = "SELECT t.id, a.ended, a.final FROM task t JOIN attempt a ON a.task = t.id
+    WHERE t.schedule = $1 AND t.slot IS NOT NULL AND a.final = ANY($2)
+    ORDER BY t.era DESC, t.slot DESC, t.pass DESC LIMIT $3";
 
 /// One schedule.
 pub(crate) async fn one(session: &mut Session, name: &str) -> Done<Option<ScheduleView>> {
@@ -81,4 +84,18 @@ pub(crate) async fn losses(session: &mut Session, name: &str, limit: u32) -> Don
         })
     };
     rows.iter().map(loss).collect()
+}
+
+/// How the newest occurrences of a schedule ended.
+pub(crate) async fn ends(session: &mut Session, name: &str, limit: u32) -> Done<Vec<SlotEnd>> {
+    let id = find(session, name)
+        .await?
+        .ok_or_else(|| StoreError::not_found(format!("there is no schedule named {name:?}")))?;
+    let (good, bad) = (TaskState::Succeeded.code(), TaskState::Failed.code());
+    let rows = session.rows(step!(ENDS, id.0, vec![good, bad], i64::from(limit.min(Page::LIMIT_MAX)))).await?;
+    let end = |row: &Row| {
+        let failed = row.try_get::<_, i16>(2)? == bad;
+        Ok(SlotEnd { task: TaskId(row.try_get(0)?), ended: Timestamp::from_micros(row.try_get(1)?), failed })
+    };
+    rows.iter().map(end).collect()
 }

@@ -3,7 +3,7 @@
 use crate::stand::{Database, apart, config, connect};
 use punctual_clock::Clock;
 use punctual_store_postgres::PostgresStore;
-use punctual_task::schedule::Slot;
+use punctual_task::schedule::{Slot, ZoneStamp};
 use punctual_testkit::store_suite::Opened;
 use std::sync::Arc;
 
@@ -14,7 +14,10 @@ pub(crate) fn open(clock: Arc<dyn Clock>) -> Opened {
     let database = Database::new();
     let url = database.url();
     let store = tokio::runtime::Handle::current().block_on(PostgresStore::open(&url, config(clock))).unwrap();
-    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&url, schedule, cursor)).keeping(database)
+    let same = url.clone();
+    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&url, schedule, cursor))
+        .restamped_by(move |schedule, stamp| restamp(&same, schedule, stamp))
+        .keeping(database)
 }
 
 /// Written beside the store, as a restore or an operator with a shell does: what the store remembers must not hide it.
@@ -23,6 +26,13 @@ fn rewind(url: &str, schedule: &str, cursor: Slot) {
     let changed =
         apart(async || connect(url).await.execute(REWIND, &[&schedule, &key, &at, &cursor.gap]).await.unwrap());
     assert_eq!(changed, 1, "{schedule}");
+}
+
+fn restamp(url: &str, schedule: &str, stamp: &ZoneStamp) {
+    let sql = "UPDATE punctual.position SET zone = $2, rev = rev + 1
+        WHERE id = (SELECT id FROM punctual.schedule WHERE name = $1)";
+    let stamp = stamp.to_string();
+    assert_eq!(apart(async || connect(url).await.execute(sql, &[&schedule, &stamp]).await.unwrap()), 1);
 }
 
 punctual_testkit::store_suite!(postgres, open);

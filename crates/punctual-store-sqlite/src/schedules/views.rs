@@ -6,7 +6,7 @@ use crate::definitions::{read_row, spec_from};
 use crate::errors::Done;
 use punctual_clock::Timestamp;
 use punctual_task::rows::Code;
-use punctual_task::{Loss, LossReason, Page, ScheduleView, StoreError};
+use punctual_task::{Loss, LossReason, Page, ScheduleView, SlotEnd, StoreError, TaskId, TaskState};
 use rusqlite::{Row, params};
 
 const COLUMNS_OF_ONE: &str = "SELECT p.id, p.state, p.note, p.rev, p.era, p.version, p.cursor_slot, p.cursor_at,
@@ -24,6 +24,9 @@ pub(crate) const PAGE: &str = "SELECT p.id, p.state, p.note, p.rev, p.era, p.ver
 const SUMS: &str = "SELECT reason, count FROM missed_sum WHERE schedule = ?1 ORDER BY reason";
 pub(crate) const LOSSES: &str = "SELECT from_at, to_at, reason, count, exact FROM missed
     WHERE schedule = ?1 ORDER BY id DESC LIMIT ?2";
+pub(crate) const ENDS: &str = "SELECT t.id, a.ended, a.final FROM task t JOIN attempt a ON a.task = t.id
+    WHERE t.schedule = ?1 AND t.slot IS NOT NULL AND a.final IN (?2, ?3)
+    ORDER BY t.era DESC, t.slot DESC, t.pass DESC LIMIT ?4";
 
 /// One schedule.
 pub(crate) fn one(db: &Db, name: &str) -> Done<Option<ScheduleView>> {
@@ -75,4 +78,18 @@ pub(crate) fn losses(db: &Db, name: &str, limit: u32) -> Done<Vec<Loss>> {
         });
     }
     Ok(losses)
+}
+
+/// How the newest occurrences of a schedule ended.
+pub(crate) fn ends(db: &Db, name: &str, limit: u32) -> Done<Vec<SlotEnd>> {
+    let id = find(db, name)?.ok_or_else(|| StoreError::not_found(format!("there is no schedule named {name:?}")))?;
+    let (good, bad) = (TaskState::Succeeded.code(), TaskState::Failed.code());
+    let mut statement = db.sql(ENDS)?;
+    let mut rows = statement.query(params![id.0, good, bad, limit.min(Page::LIMIT_MAX)])?;
+    let mut ends = Vec::new();
+    while let Some(row) = rows.next()? {
+        let failed = row.get::<_, i16>(2)? == bad;
+        ends.push(SlotEnd { task: TaskId(row.get(0)?), ended: Timestamp::from_micros(row.get(1)?), failed });
+    }
+    Ok(ends)
 }

@@ -225,7 +225,7 @@ impl Ledger {
 /// One hundred kills: nothing acknowledged is lost, no slot is doubled, every window is whole, and everything runs in the
 /// end. `PUNCTUAL_KILLS` sets another number.
 #[tokio::test]
-async fn killed_processes_lose_and_double_nothing() {
+async fn b15_killed_processes_lose_and_double_nothing() {
     let place = Place::new();
     let chance = SeededEntropy::new(number("PUNCTUAL_KILL_SEED", 7));
     let mut ledger = Ledger::default();

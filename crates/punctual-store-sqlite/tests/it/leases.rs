@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(15);
-const NOTHING: Rescue = Rescue { workers: 0, requeued: 0, failed: 0 };
+const NOTHING: Rescue = Rescue { workers: 0, requeued: 0, failed: 0, failing: Vec::new() };
 
 fn info(name: &str) -> WorkerInfo {
     WorkerInfo { name: name.to_owned(), slots: 1 }
@@ -30,7 +30,7 @@ async fn a_jump_of_the_wall_clock_kills_nobody() {
         assert_eq!(until, [wall.after(LEASE); 2]);
     }
     place.clock.advance(LEASE);
-    assert_eq!(store.rescue(one).await.unwrap(), Rescue { workers: 1, requeued: 0, failed: 0 });
+    assert_eq!(store.rescue(one).await.unwrap(), Rescue { workers: 1, requeued: 0, ..NOTHING });
     assert_eq!(store.renew(two, LEASE).await.expect_err("dead").kind(), StoreErrorKind::Fenced);
 }
 
@@ -50,7 +50,7 @@ async fn a_boot_voids_old_leases() {
     let new = store.register(info("after"), LEASE).await.unwrap();
     let workers = store.workers().await.unwrap();
     assert_eq!((workers[0].holds, workers[0].until), (2, place.clock.timestamp()));
-    assert_eq!(store.rescue(new).await.unwrap(), Rescue { workers: 1, requeued: 2, failed: 0 });
+    assert_eq!(store.rescue(new).await.unwrap(), Rescue { workers: 1, requeued: 2, ..NOTHING });
     assert_eq!(store.rescue(new).await.unwrap(), NOTHING);
     let claimed = store.claim(new, punctual_task::ClaimRequest { suspects: true, ..any(5) }).await.unwrap();
     assert_eq!(claimed.tasks[0].task, ids[0]);
@@ -71,7 +71,7 @@ async fn a_boot_without_a_name_kills_nobody() {
     place.clock.advance(LEASE / 2);
     named.renew(one, LEASE).await.unwrap();
     place.clock.advance(LEASE / 2);
-    assert_eq!(named.rescue(one).await.unwrap(), Rescue { workers: 1, requeued: 0, failed: 0 });
+    assert_eq!(named.rescue(one).await.unwrap(), Rescue { workers: 1, requeued: 0, ..NOTHING });
 }
 
 /// The machine's own clock goes forward and, on Linux, names the boot.

@@ -4,7 +4,7 @@ use crate::stand::config;
 use punctual_clock::Clock;
 use punctual_store_sqlite::SqliteStore;
 use punctual_task::MemStore;
-use punctual_task::schedule::Slot;
+use punctual_task::schedule::{Slot, ZoneStamp};
 use punctual_testkit::store_model;
 use punctual_testkit::store_suite::Opened;
 use rusqlite::{Connection, params};
@@ -20,7 +20,10 @@ fn open(clock: Arc<dyn Clock>) -> Opened {
     let path = dir.path().join("suite.db");
     let store =
         tokio::runtime::Handle::current().block_on(SqliteStore::open(path.to_str().unwrap(), config(clock))).unwrap();
-    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&path, schedule, cursor)).keeping(dir)
+    let same = path.clone();
+    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&path, schedule, cursor))
+        .restamped_by(move |schedule, stamp| restamp(&same, schedule, stamp))
+        .keeping(dir)
 }
 
 /// Written beside the store, as a restore or an operator with a shell does: what the store remembers must not hide it.
@@ -30,6 +33,11 @@ fn rewind(path: &Path, schedule: &str, cursor: Slot) {
         .execute(REWIND, params![schedule, cursor.key.as_raw(), cursor.at.as_micros(), cursor.gap])
         .unwrap();
     assert_eq!(changed, 1, "{schedule}");
+}
+
+fn restamp(path: &Path, schedule: &str, stamp: &ZoneStamp) {
+    let sql = "UPDATE position SET zone = ?2, rev = rev + 1 WHERE id = (SELECT id FROM schedule WHERE name = ?1)";
+    assert_eq!(Connection::open(path).unwrap().execute(sql, params![schedule, stamp.to_string()]).unwrap(), 1);
 }
 
 punctual_testkit::store_suite!(sqlite, open);

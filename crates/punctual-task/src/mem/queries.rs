@@ -6,8 +6,10 @@ use super::tasks::{Place, TaskRow};
 use crate::error::StoreError;
 use crate::id::TaskId;
 use crate::queue::QueueView;
-use crate::series::{Loss, ScheduleView};
-use crate::task::{Page, TaskDetail, TaskFilter, TaskView, check_name};
+use crate::schedule::SlotKey;
+use crate::series::{Loss, ScheduleView, SlotEnd};
+use crate::task::{Page, TaskDetail, TaskFilter, TaskState, TaskView, check_name};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -103,6 +105,26 @@ impl State {
         let losses = self.schedules.get(&id).map(|row| row.losses.as_slice()).unwrap_or_default();
         Ok(losses.iter().rev().take(limit.min(Page::LIMIT_MAX) as usize).cloned().collect())
     }
+
+    pub(super) fn slot_ends(&self, name: &str, limit: u32) -> Result<Vec<SlotEnd>, StoreError> {
+        self.schedule_id(name)?;
+        let mut ends: Vec<_> = self.tasks.iter().filter_map(|(id, row)| slot_end(*id, row, name)).collect();
+        ends.sort_unstable_by_key(|(slot, _)| Reverse(*slot));
+        ends.truncate(limit.min(Page::LIMIT_MAX) as usize);
+        Ok(ends.into_iter().map(|(_, end)| end).collect())
+    }
+}
+
+/// The era, slot and pass of an occurrence of this schedule, and how it ended.
+fn slot_end(id: TaskId, row: &TaskRow, schedule: &str) -> Option<((u32, SlotKey, u32), SlotEnd)> {
+    let failed = match row.state() {
+        TaskState::Failed => true,
+        TaskState::Succeeded => false,
+        _ => return None,
+    };
+    let occurrence = row.occurrence.as_ref().filter(|occurrence| occurrence.name == schedule)?;
+    let end = SlotEnd { task: id, ended: row.attempts.last()?.ended, failed };
+    Some(((row.era, occurrence.slot?, occurrence.pass), end))
 }
 
 fn view(id: TaskId, row: &TaskRow) -> TaskView {

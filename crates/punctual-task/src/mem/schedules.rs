@@ -8,7 +8,7 @@ use crate::planner::{
     Change, Grant, Snapshot, Walk, decide_command, decide_creation, decide_declaration, decide_window, plan_reading,
     with_backfill,
 };
-use crate::schedule::{CompiledRule, Slot, SlotKey};
+use crate::schedule::{CompiledRule, Slot, SlotKey, ZoneStamp};
 use crate::series::{
     Declaration, Declared, Loss, LossReason, Materialised, Position, ScheduleCommand, ScheduleSpec, ScheduleState,
     Steered, Sweep, SweepReport, Window,
@@ -179,6 +179,13 @@ impl State {
         row.position.cursor = Some(cursor);
         row.position.rev = row.position.rev.saturating_add(1);
         row.wake = Some(cursor.at);
+        true
+    }
+
+    pub(super) fn restamp(&mut self, name: &str, stamp: &ZoneStamp) -> bool {
+        let Some(row) = self.names.get(name).and_then(|id| self.schedules.get_mut(id)) else { return false };
+        row.position.zone = Some(stamp.clone());
+        row.position.rev = row.position.rev.saturating_add(1);
         true
     }
 

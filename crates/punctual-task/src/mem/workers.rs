@@ -82,6 +82,7 @@ impl State {
         for (worker, task) in orphans {
             self.lose(worker, task, &mut rescue);
         }
+        rescue.failing.sort();
         Ok(rescue)
     }
 
@@ -90,6 +91,7 @@ impl State {
         let Some(row) = self.tasks.get_mut(&task) else { return };
         let Place::Running { claimed, .. } = row.place else { return };
         let n = row.n;
+        let series = row.occurrence.as_ref().map(|occurrence| occurrence.name.clone());
         row.record(AttemptRecord::lost(n, worker, claimed, self.now));
         let next = match decide_loss(row.losses) {
             Some(losses) => {
@@ -105,6 +107,9 @@ impl State {
             }
             Next::Final(state) => {
                 rescue.failed += u32::from(state == TaskState::Failed);
+                if let Some(name) = series.filter(|name| state == TaskState::Failed && !rescue.failing.contains(name)) {
+                    rescue.failing.push(name);
+                }
                 self.end(task, state);
             }
         }

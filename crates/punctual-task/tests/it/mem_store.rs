@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 punctual_testkit::store_suite!(mem, |clock| {
     let store = Arc::new(MemStore::new(clock));
-    let same = Arc::clone(&store);
+    let (same, other) = (Arc::clone(&store), Arc::clone(&store));
     Opened::new(store, move |schedule, cursor| assert!(same.rewind(schedule, cursor)))
+        .restamped_by(move |schedule, stamp| assert!(other.restamp(schedule, stamp)))
 });

@@ -3,8 +3,8 @@
 use super::stand::*;
 use punctual_task::schedule::Every;
 use punctual_task::{
-    Backfill, BackfillPreview, BackfillRequest, BackfillSlot, Missed, Retention, ScheduleCommand, ScheduleSpec,
-    ScheduleState, SlotOutcome, Steered, StoreErrorKind, Sweep, TaskFilter, TaskState,
+    Backfill, BackfillPreview, BackfillRequest, BackfillSlot, Missed, Next, Outcome, Retention, ScheduleCommand,
+    ScheduleSpec, ScheduleState, SlotEnd, SlotOutcome, Steered, StoreErrorKind, Sweep, TaskFilter, TaskState,
 };
 
 /// The minutes `from..to`, everything at once.
@@ -288,4 +288,57 @@ pub async fn a_backfilled_occurrence_holds_its_gate(stand: Stand) {
         stand.sweep_all(500).await;
         assert_eq!(filled(&stand).await.len(), expected);
     }
+}
+
+/// How a schedule's newest occurrences ended is told by their slots, whichever ids they have: a slot that was created again is
+/// as old as it is. What has not ended, was cancelled, or is a trigger's, is left out.
+pub async fn slots_end_in_the_order_of_their_instants(stand: Stand) {
+    stand.declare(minutely("s")).await;
+    stand.advance(300);
+    stand.sweep_all(500).await;
+    begin(&stand, BackfillRequest { rerun: true, ..request(1, 2, 4) }).await;
+    stand.sweep_all(500).await;
+    let id = stand.id().await;
+    stand.steer("s", ScheduleCommand::Trigger { id, force: true }).await.unwrap();
+    let worker = stand.worker().await;
+    let mut tasks = std::collections::BTreeMap::new();
+    for task in stand.claim(worker, 100).await {
+        let occurrence = stand.detail(task.task).await.view.occurrence.expect("an occurrence");
+        let minute = occurrence.at.since(START).as_secs() / 60;
+        let next = match (minute, occurrence.slot.is_some()) {
+            (1, true) => Next::Final(TaskState::Succeeded),
+            (4, true) => Next::Final(TaskState::Cancelled),
+            (5, true) => continue,
+            _ => Next::Final(TaskState::Failed),
+        };
+        let outcome = if minute == 1 { Outcome::Succeeded } else { Outcome::Failed };
+        stand.advance(1);
+        stand.finish(worker, &task, outcome, next).await;
+        tasks.insert((occurrence.slot.is_some(), minute, occurrence.pass), (task.task, stand.now()));
+    }
+    let end = |minute, pass, failed| {
+        let (task, ended) = tasks[&(true, minute, pass)];
+        SlotEnd { task, ended, failed }
+    };
+    let all = [end(3, 1, true), end(3, 0, true), end(2, 1, true), end(2, 0, true), end(1, 0, false)];
+    assert_eq!(stand.store.slot_ends("s".to_owned(), 100).await.unwrap(), all);
+    assert_eq!(stand.store.slot_ends("s".to_owned(), 2).await.unwrap(), all[..2]);
+    assert_eq!(kind(stand.store.slot_ends("t".to_owned(), 2).await), StoreErrorKind::NotFound);
+    // A later era comes first, and what an operator retries has not ended.
+    let spec = ScheduleSpec { rule: Every::new(secs(30)).anchor(START).into(), ..minutely("s") };
+    stand.steer("s", ScheduleCommand::edit(spec, 1)).await.unwrap();
+    stand.store.retry(vec![all[1].task, all[4].task]).await.unwrap();
+    stand.advance(30);
+    stand.sweep_all(500).await;
+    let mut failed = Vec::new();
+    for task in stand.claim(worker, 100).await {
+        let again = task.task == all[1].task || task.task == all[4].task;
+        if !again {
+            stand.finish(worker, &task, Outcome::Failed, Next::Final(TaskState::Failed)).await;
+            failed.push(task.task);
+        }
+    }
+    let ends = stand.store.slot_ends("s".to_owned(), 100).await.unwrap();
+    let ids: Vec<_> = ends.iter().map(|end| end.task).collect();
+    assert_eq!(ids, [failed, vec![all[0].task, all[2].task, all[3].task]].concat());
 }

@@ -3,7 +3,7 @@
 use crate::VirtualClock;
 use bytes::Bytes;
 use punctual_clock::{Clock, Timestamp};
-use punctual_task::schedule::{Every, Rule, Slot};
+use punctual_task::schedule::{Every, Rule, Slot, ZoneStamp};
 use punctual_task::series::Overflow;
 use punctual_task::{
     Backoff, CancelOutcome, ClaimBatch, ClaimRequest, Claimed, Declaration, Declared, Due, Enqueued, Finish, Finished,
@@ -29,10 +29,14 @@ pub const METHODS: [&str; 3] = ["Demo/run", "Demo/other", "Mail/send"];
 /// else alone: what a restored position looks like. Given to the suite by the store's crate, since no operation does it.
 pub type Rewind = Box<dyn Fn(&str, Slot) + Send + Sync>;
 
+/// Writes the stamp of another host's time zone database into a schedule's row. Given to the suite like [`Rewind`].
+pub type Restamp = Box<dyn Fn(&str, &ZoneStamp) + Send + Sync>;
+
 /// A fresh store under test.
 pub struct Opened {
     store: Arc<dyn Store>,
     rewind: Rewind,
+    restamp: Option<Restamp>,
     guard: Option<Box<dyn Any + Send>>,
 }
 
@@ -40,7 +44,14 @@ impl Opened {
     /// A store and how to set a cursor back in it.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, rewind: impl Fn(&str, Slot) + Send + Sync + 'static) -> Self {
-        Opened { store, rewind: Box::new(rewind), guard: None }
+        Opened { store, rewind: Box::new(rewind), restamp: None, guard: None }
+    }
+
+    /// The same, with what writes the stamp of another time zone database.
+    #[must_use]
+    pub fn restamped_by(mut self, restamp: impl Fn(&str, &ZoneStamp) + Send + Sync + 'static) -> Self {
+        self.restamp = Some(Box::new(restamp));
+        self
     }
 
     /// The same, keeping `guard` (a directory, a connection) until the scenario has ended.
@@ -126,6 +137,14 @@ impl Stand {
     /// Sets a schedule's cursor back; see [`Rewind`].
     pub fn rewind(&self, schedule: &str, cursor: Slot) {
         self.opened.rewind(schedule, cursor);
+    }
+
+    /// Writes another host's stamp into a schedule's row; see [`Restamp`].
+    ///
+    /// # Panics
+    /// If the store's crate gave the suite no way to.
+    pub fn restamp(&self, schedule: &str, stamp: &ZoneStamp) {
+        (self.opened.restamp.as_ref().expect("the store's crate says how with `restamped_by`"))(schedule, stamp);
     }
 
     // Tasks.

@@ -2,11 +2,11 @@
 
 use super::stand::*;
 use punctual_task::{
-    Claimed, Finished, Next, Outcome, Rescue, StoreErrorKind, TaskId, TaskState, WorkerId, WorkerInfo,
+    Claimed, Finished, Next, Outcome, Rescue, ScheduleCommand, StoreErrorKind, TaskId, TaskState, WorkerId, WorkerInfo,
 };
 use std::sync::Arc;
 
-const NOTHING: Rescue = Rescue { workers: 0, requeued: 0, failed: 0 };
+const NOTHING: Rescue = Rescue { workers: 0, requeued: 0, failed: 0, failing: Vec::new() };
 
 /// Lets the leases of all but `by` end, with `by` renewing in between, and rescues.
 async fn rescue_after_lease(stand: &Stand, by: WorkerId) -> Rescue {
@@ -62,7 +62,7 @@ pub async fn a_dead_worker_is_fenced(stand: Stand) {
     let tasks = stand.enqueue(3).await;
     let (dead, alive) = (stand.worker().await, stand.worker().await);
     let held = stand.claim(dead, 2).await;
-    assert_eq!(rescue_after_lease(&stand, alive).await, Rescue { workers: 1, requeued: 2, failed: 0 });
+    assert_eq!(rescue_after_lease(&stand, alive).await, Rescue { workers: 1, requeued: 2, ..NOTHING });
     let end = stand.ending(&held[0], Outcome::Succeeded, Next::Final(TaskState::Succeeded));
     assert_eq!(kind(stand.store.claim(dead, any(5)).await), StoreErrorKind::Fenced);
     assert_eq!(kind(stand.store.finish(dead, vec![end.clone()]).await), StoreErrorKind::Fenced);
@@ -92,7 +92,7 @@ pub async fn orphans_come_back_as_suspects(stand: Stand) {
     let held = stand.claim(dead, 2).await;
     assert_eq!(held.len(), 2);
     assert_eq!(stand.store.rescue(alive).await.unwrap(), NOTHING);
-    assert_eq!(rescue_after_lease(&stand, alive).await, Rescue { workers: 1, requeued: 2, failed: 0 });
+    assert_eq!(rescue_after_lease(&stand, alive).await, Rescue { workers: 1, requeued: 2, ..NOTHING });
     assert_eq!(stand.store.rescue(alive).await.unwrap(), NOTHING);
     let detail = stand.detail(tasks[0]).await;
     assert_eq!((detail.view.state, detail.view.attempts, detail.view.due), (TaskState::Waiting, 1, at(22)));
@@ -137,6 +137,41 @@ pub async fn suspects_come_alone(stand: Stand) {
     assert_eq!(order, [middle]);
 }
 
+/// A rescue names the schedules of which an occurrence failed by its last allowed loss, each once, and no others.
+pub async fn a_rescue_names_the_schedules_that_fail(stand: Stand) {
+    for name in ["b", "a", "other"] {
+        stand.declare(minutely(name)).await;
+    }
+    stand.steer("other", ScheduleCommand::Pause { note: String::new() }).await.unwrap();
+    stand.advance(120);
+    stand.sweep_all(500).await;
+    stand.enqueue(1).await;
+    let rescuer = stand.worker().await;
+    for loss in 1..=3 {
+        // As suspects they come alone, so that each has a worker of its own.
+        loop {
+            let worker = stand.worker().await;
+            if claim_suspects(&stand, worker, 10).await.is_empty() {
+                break;
+            }
+        }
+        let mut total = NOTHING;
+        loop {
+            let rescue = rescue_after_lease(&stand, rescuer).await;
+            if rescue.workers == 0 {
+                break;
+            }
+            total.failed += rescue.failed;
+            total.failing.extend(rescue.failing);
+        }
+        let names: &[&str] = if loss < 3 { &[] } else { &["a", "b"] };
+        assert_eq!(
+            (total.failed, total.failing.iter().map(String::as_str).collect::<Vec<_>>().as_slice()),
+            (if loss < 3 { 0 } else { 5 }, names)
+        );
+    }
+}
+
 /// A task that was lost three times in a row fails: it may be what kills its workers.
 pub async fn the_third_loss_fails_a_task(stand: Stand) {
     let task = stand.enqueue(1).await[0];
@@ -147,7 +182,7 @@ pub async fn the_third_loss_fails_a_task(stand: Stand) {
         assert_eq!((held[0].n, held[0].losses, held[0].spent), (loss, loss - 1, 0));
         let rescue = rescue_after_lease(&stand, rescuer).await;
         let (requeued, failed) = if loss < 3 { (1, 0) } else { (0, 1) };
-        assert_eq!(rescue, Rescue { workers: 1, requeued, failed });
+        assert_eq!(rescue, Rescue { workers: 1, requeued, failed, ..NOTHING });
     }
     let detail = stand.detail(task).await;
     assert_eq!((detail.view.state, detail.view.attempts), (TaskState::Failed, 3));
@@ -168,7 +203,7 @@ pub async fn a_cancel_survives_its_worker(stand: Stand) {
     for task in [tasks[0], tasks[2]] {
         stand.cancel(task).await;
     }
-    assert_eq!(rescue_after_lease(&stand, alive).await, Rescue { workers: 1, requeued: 1, failed: 0 });
+    assert_eq!(rescue_after_lease(&stand, alive).await, Rescue { workers: 1, requeued: 1, ..NOTHING });
     assert_eq!(stand.state(tasks[0]).await, TaskState::Cancelled);
     assert_eq!(stand.detail(tasks[0]).await.attempts[0].outcome, Outcome::Lost);
     assert_eq!(stand.store.hand_back(alive, vec![tasks[2]]).await, Ok(1));
@@ -238,12 +273,12 @@ pub async fn rescues_at_once_requeue_once(stand: Stand) {
     });
     let mut total = NOTHING;
     for sweep in sweeps {
-        let Rescue { workers, requeued, failed } = sweep.await.unwrap();
+        let Rescue { workers, requeued, failed, .. } = sweep.await.unwrap();
         total.workers += workers;
         total.requeued += requeued;
         total.failed += failed;
     }
-    assert_eq!(total, Rescue { workers: 6, requeued: 60, failed: 0 });
+    assert_eq!(total, Rescue { workers: 6, requeued: 60, ..NOTHING });
     let waiting = stand.tasks(punctual_task::TaskFilter::default()).await;
     assert!(waiting.iter().all(|task| (task.state, task.attempts) == (TaskState::Waiting, 1)));
 }
