@@ -73,17 +73,17 @@ impl PrivateServer {
             .spawn()
             .unwrap_or_else(|error| panic!("{program} does not start: {error}"));
         let input = child.stdin.take();
-        let mut answers = BufReader::new(child.stdout.take().expect("it was piped")).lines();
+        let answers = BufReader::new(child.stdout.take().expect("it was piped")).lines();
+        let mut server = PrivateServer { child, input, answers, url: String::new() };
         let assignment = format!("export {}='", kind.shared());
-        let mut url = None;
         loop {
-            let line = answers.next().and_then(Result::ok).expect("a server starts; what is above says why it did not");
+            let line = server.answers.next().and_then(Result::ok);
+            let line = line.expect("a server starts; what is above says why it did not");
             if line == "ready" {
-                let url = url.expect("its address comes before");
-                return Some(PrivateServer { child, input, answers, url });
+                return Some(server);
             }
             if let Some(value) = line.strip_prefix(&assignment) {
-                url = Some(value.trim_end_matches('\'').to_owned());
+                value.trim_end_matches('\'').clone_into(&mut server.url);
             }
         }
     }
