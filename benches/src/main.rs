@@ -1,21 +1,13 @@
 //! Punctual beside its peers: the same work, in one run, alternating, with the noise of a column against itself.
 //!
-//! `cargo run --release -- rpc` compares calls, `-- stores` what the stores do; `--help` lists the options. Server and client of
-//! each column of `rpc` are this same program in two more processes, pinned to a core each.
+//! `cargo run --release -- rpc` compares calls, `-- results` writes what it measured into the results file, `-- stores` compares
+//! what the stores do; `--help` lists the options. Server and client of each column of `rpc` are this same program in two more
+//! processes, pinned to cores of their own.
 
 mod allocator;
-mod case;
-mod client;
-mod columns;
-mod cpu;
-mod load;
-mod plan;
-mod sample;
-mod server;
+mod rpc;
+mod statistics;
 mod stores;
-mod syscalls;
-mod table;
-mod trial;
 
 use clap::{Parser, Subcommand};
 
@@ -31,23 +23,26 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Compare RPC calls over a Unix socket
-    Rpc(plan::RpcPlan),
+    /// Compare RPC calls with a floor and with peers
+    Rpc(rpc::Options),
+    /// Write the RPC part of the results file from the JSON of runs
+    Results(rpc::ResultsArguments),
     /// Compare what the stores do with plain SQL on the same tables
     Stores(stores::StoresPlan),
     /// One column's server (started by `rpc`)
     #[command(hide = true)]
-    Server(server::ServerArguments),
+    Server(rpc::ServerArguments),
     /// One column's client (started by `rpc`)
     #[command(hide = true)]
-    Client(client::ClientArguments),
+    Client(rpc::ClientArguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
-        Command::Rpc(plan) => plan.run(),
+        Command::Rpc(options) => options.run(),
+        Command::Results(arguments) => arguments.run(),
         Command::Stores(plan) => plan.run(),
-        Command::Server(arguments) => server::run(&arguments),
-        Command::Client(arguments) => client::run(&arguments),
+        Command::Server(arguments) => arguments.run(),
+        Command::Client(arguments) => arguments.run(),
     }
 }

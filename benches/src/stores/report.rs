@@ -1,6 +1,6 @@
 //! The tables for people.
 
-use crate::sample::median;
+use crate::statistics::Series;
 use crate::stores::arm::{Arm, Sample};
 use crate::stores::bed::Kind;
 use std::fmt::Write;
@@ -31,8 +31,8 @@ pub fn render(heading: &str, kinds: &[Kind], arms: &[Arm], samples: &[Sample]) -
                 }
             }
             let each = |digits: usize, value: fn(&Sample) -> Option<f64>| {
-                let values: Vec<f64> = mine.iter().filter_map(|sample| value(sample)).collect();
-                if values.is_empty() { "-".to_owned() } else { format!("{:.digits$}", median(values)) }
+                let median = Series::new(mine.iter().filter_map(|sample| value(sample))).median();
+                median.map_or_else(|| "-".to_owned(), |median| format!("{median:.digits$}"))
             };
             // Every round does the same work: the first one's counts are all rounds'.
             let outcomes = mine.first().and_then(|sample| sample.measured.outcomes);
@@ -79,5 +79,5 @@ pub fn render(heading: &str, kinds: &[Kind], arms: &[Arm], samples: &[Sample]) -
 }
 
 fn rate(samples: &[&Sample]) -> f64 {
-    median(samples.iter().map(|sample| sample.rate()).collect())
+    Series::new(samples.iter().map(|sample| sample.rate())).median().unwrap_or(f64::NAN)
 }
