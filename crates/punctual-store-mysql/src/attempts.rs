@@ -4,7 +4,7 @@ use crate::answers::cell;
 use crate::connection::Session;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
-use crate::holdings::{self, Holding};
+use crate::holdings;
 use crate::script::Script;
 use crate::workers::{SHARE, check_alive};
 use bytes::Bytes;
@@ -64,7 +64,7 @@ pub(crate) async fn finish(
     let (moment, mut answers) = session.begin(&first).await?;
     check_alive(&answers.rows()?, worker)?;
     finishes.iter().try_for_each(Finish::validate)?;
-    let mut holding = Holding::from_rows(&answers.rows()?)?;
+    let mut holding = holdings::unpack(&answers.rows()?, worker.0)?;
     let asked = numbers(&answers.rows()?)?;
     let mut ends = Ends::new(moment.now);
     let mut given = Vec::with_capacity(finishes.len());
@@ -111,7 +111,7 @@ pub(crate) async fn finish(
     }
     *unsure = Some(given.clone());
     let mut script = Script::new();
-    holding.write(&mut script);
+    holdings::write(&mut holding, &mut script);
     ends.write(&mut script);
     session.commit(script).await?;
     Ok(given)

@@ -12,7 +12,7 @@
 use crate::answers::cell;
 use crate::connection::Session;
 use crate::errors::{Done, Fault};
-use crate::holdings::{self, Holding};
+use crate::holdings;
 use crate::keys;
 use crate::moment::Moment;
 use crate::ready::{Ready, SUSPECT};
@@ -132,7 +132,7 @@ async fn arrived(session: &mut Session, worker: WorkerId, haul: &Haul) -> Done<b
     script.add(holdings::LOCK, &[worker.0.into()]);
     let mut answers = session.run(&script).await?;
     let waits = !answers.rows()?.is_empty();
-    let holding = Holding::from_rows(&answers.rows()?)?;
+    let holding = holdings::unpack(&answers.rows()?, worker.0)?;
     Ok(!waits && holding.get(first.id).is_some_and(|held| held.n == first.n.saturating_add(1)))
 }
 

@@ -6,7 +6,7 @@ use crate::attempts::numbers;
 use crate::connection::Session;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
-use crate::holdings::Holding;
+use crate::holdings;
 use crate::moment::Moment;
 use crate::script::{Script, Value};
 use crate::workers::{SHARE, check_alive, forget};
@@ -127,7 +127,7 @@ async fn requeue(
     let mut ends = Ends::new(moment.now);
     let mut failing = BTreeSet::new();
     for (worker, rows) in by_worker {
-        let mut holding = Holding::from_rows(&rows)?;
+        let mut holding = holdings::unpack(&rows, worker)?;
         let lost: Vec<(Timestamp, punctual_task::rows::Held)> = holding.tasks().map(|(at, held)| (at, *held)).collect();
         for (claimed, held) in lost {
             holding.take(held.task);
@@ -148,7 +148,7 @@ async fn requeue(
                 }
             }
         }
-        holding.write(script);
+        holdings::write(&mut holding, script);
     }
     if !failing.is_empty() {
         let gates: Vec<i64> = failing.into_iter().collect();

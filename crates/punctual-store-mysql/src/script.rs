@@ -3,6 +3,8 @@
 //! A statement's text is a constant of this crate. Its values are numbers, or bytes in hexadecimal, so that no value can be
 //! read as SQL whatever the server's mode or character set.
 
+use std::io::Write as _;
+
 /// A value of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
@@ -13,6 +15,8 @@ pub(crate) enum Value<'a> {
     Ints(&'a [i64]),
     /// A list of names for `IN (?)`.
     Names(&'a [String]),
+    /// Rows of numbers for a `JSON_TABLE(?, ..)`.
+    Rows(&'a [[i64; 3]]),
     /// The transaction's time.
     Now,
     /// So many microseconds after it.
@@ -276,7 +280,7 @@ impl Script {
     fn value(&mut self, value: &Value<'_>) {
         match value {
             Value::Null => self.text.extend_from_slice(b"NULL"),
-            Value::Int(number) => self.text.extend_from_slice(number.to_string().as_bytes()),
+            Value::Int(number) => self.number(*number),
             Value::Bytes(bytes) => {
                 const DIGITS: [u8; 16] = *b"0123456789abcdef";
                 let digit = |at: u8| DIGITS.get(usize::from(at)).copied().unwrap_or(b'0');
@@ -288,11 +292,11 @@ impl Script {
             Value::Now => self.text.extend_from_slice(b"@now"),
             Value::After(micros) => {
                 self.text.extend_from_slice(b"@now+");
-                self.text.extend_from_slice(micros.to_string().as_bytes());
+                self.number(*micros);
             }
             Value::NotBefore(micros) => {
                 self.text.extend_from_slice(b"GREATEST(@now,");
-                self.text.extend_from_slice(micros.to_string().as_bytes());
+                self.number(*micros);
                 self.text.push(b')');
             }
             Value::Names([]) => self.text.extend_from_slice(b"NULL"),
@@ -305,15 +309,31 @@ impl Script {
                 }
             }
             Value::Ints([]) => self.text.extend_from_slice(b"NULL"),
-            Value::Ints(numbers) => {
-                for (at, number) in numbers.iter().enumerate() {
-                    if at > 0 {
-                        self.text.push(b',');
-                    }
-                    self.text.extend_from_slice(number.to_string().as_bytes());
+            Value::Ints(numbers) => self.numbers(numbers),
+            Value::Rows(rows) => {
+                self.text.extend_from_slice(b"'[");
+                for (at, row) in rows.iter().enumerate() {
+                    self.text.extend_from_slice(if at > 0 { b",[" } else { b"[" });
+                    self.numbers(row);
+                    self.text.push(b']');
                 }
+                self.text.extend_from_slice(b"]'");
             }
         }
+    }
+
+    fn numbers(&mut self, numbers: &[i64]) {
+        for (at, number) in numbers.iter().enumerate() {
+            if at > 0 {
+                self.text.push(b',');
+            }
+            self.number(*number);
+        }
+    }
+
+    fn number(&mut self, number: i64) {
+        // Writing into a `Vec` does not fail.
+        let _ = write!(self.text, "{number}");
     }
 }
 
@@ -333,10 +353,11 @@ mod tests {
         script.add("SELECT ?, ?, ?, ?", &["' OR 1 --".into(), Value::Null, i64::MIN.into(), true.into()]);
         script.add("SELECT 1 WHERE 1 IN (?)", &[[1_i64, -2].as_slice().into()]);
         script.add("SELECT 1 WHERE 1 IN (?)", &[Value::Ints(&[])]);
+        script.add("SELECT JSON_TABLE(?, 1)", &[Value::Rows(&[[1, -2, 3], [4, 5, 6]])]);
         assert_eq!(
             text(&script),
             "SELECT x'27204f522031202d2d', NULL, -9223372036854775808, 1;SELECT 1 WHERE 1 IN (1,-2);\
-             SELECT 1 WHERE 1 IN (NULL)"
+             SELECT 1 WHERE 1 IN (NULL);SELECT JSON_TABLE('[[1,-2,3],[4,5,6]]', 1)"
         );
     }
 

@@ -8,7 +8,7 @@ use crate::attempts::{ASKED, numbers};
 use crate::connection::Session;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
-use crate::holdings::{self, Holding};
+use crate::holdings;
 use crate::ids;
 use crate::script::{Script, Value};
 use mysql_async::Row;
@@ -110,7 +110,7 @@ pub(crate) async fn holdings(session: &mut Session, worker: WorkerId) -> Done<Ve
     first.add(holdings::LOCK, &[worker.0.into()]);
     let (_, mut answers) = session.begin(&first).await?;
     check_alive(&answers.rows()?, worker)?;
-    let holding = Holding::from_rows(&answers.rows()?)?;
+    let holding = holdings::unpack(&answers.rows()?, worker.0)?;
     session.end().await?;
     let mut held: Vec<(TaskId, u32)> = holding.tasks().map(|(_, held)| (TaskId(held.task), held.n)).collect();
     held.sort_unstable();
@@ -175,7 +175,7 @@ async fn give_back(
     if answers.rows()?.is_empty() {
         return Ok((Script::new(), None));
     }
-    let mut holding = Holding::from_rows(&answers.rows()?)?;
+    let mut holding = holdings::unpack(&answers.rows()?, worker.0)?;
     let asked = numbers(&answers.rows()?)?;
     let named = match tasks {
         Some(tasks) => tasks.to_vec(),
@@ -196,7 +196,7 @@ async fn give_back(
         given += 1;
     }
     let mut script = Script::new();
-    holding.write(&mut script);
+    holdings::write(&mut holding, &mut script);
     ends.write(&mut script);
     Ok((script, Some(given)))
 }

@@ -2,7 +2,7 @@
 
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
-use crate::holdings::{self, Holding};
+use crate::holdings;
 use crate::session::{Session, Step, step};
 use crate::workers;
 use bytes::Bytes;
@@ -71,7 +71,7 @@ pub(crate) async fn finish(session: &mut Session, worker: WorkerId, finishes: &[
     let answers = session.ask(look).await?;
     let [alive, claims, asked] = answers.as_slice() else { return Err(Fault::bug("a finish got no answer")) };
     workers::check_alive(worker, alive)?;
-    let mut holding = Holding::new(claims)?;
+    let mut holding = holdings::unpack(claims)?;
     let asked = asked_from(asked)?;
     let now = session.now()?;
     let mut ends = Ends::default();
@@ -118,7 +118,7 @@ pub(crate) async fn finish(session: &mut Session, worker: WorkerId, finishes: &[
     if looks {
         steps.push(step!(KNOWN, unknown.0, unknown.1, worker.0));
     }
-    steps.extend(holding.flush());
+    steps.extend(holdings::flush(&mut holding));
     steps.extend(answered(answered_now));
     steps.extend(ends.flush());
     let answers = session.commit(steps).await?;

@@ -5,14 +5,13 @@
 
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
-use crate::holdings::{self, unpack};
+use crate::holdings;
 use crate::keys::{self, Place};
 use crate::names::Lane;
 use crate::session::{Session, Step, step};
 use crate::tasks;
 use punctual_clock::Timestamp;
-use punctual_task::rows::Code;
-use punctual_task::rows::Held;
+use punctual_task::rows::{Code, Held, HeldRow};
 use punctual_task::{AttemptRecord, CancelOutcome, RetryOutcome, ScheduleState, StoreError, TaskId, TaskState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,19 +126,15 @@ async fn ask_workers(
     outcomes: &mut BTreeMap<i64, CancelOutcome>,
     asked: &mut (Vec<i64>, Vec<i64>),
 ) -> Done<()> {
-    let mut places = Vec::new();
-    for row in &session.rows(step!(holdings::ALL)).await? {
-        let (id, claim) = unpack(row)?;
-        if claim.tasks.iter().any(|held| left.contains(&held.task)) {
-            places.push(id);
-        }
-    }
+    let running = holdings::unpack(&session.rows(step!(holdings::ALL)).await?)?;
+    let is_wanted = |claim: &HeldRow| claim.tasks().any(|held| left.contains(&held.task));
+    let places: Vec<i64> = running.rows().filter(|claim| is_wanted(claim)).map(|claim| claim.id).collect();
     if places.is_empty() {
         return Ok(());
     }
-    for row in &session.rows(step!(holdings::LOCK_ROWS, places)).await? {
-        let (_, claim) = unpack(row)?;
-        for held in claim.tasks {
+    let locked = holdings::unpack(&session.rows(step!(holdings::LOCK_ROWS, places)).await?)?;
+    for claim in locked.rows() {
+        for held in claim.tasks() {
             if left.remove(&held.task) {
                 asked.0.push(held.task);
                 asked.1.push(claim.worker);

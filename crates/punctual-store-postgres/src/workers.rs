@@ -3,7 +3,7 @@
 use crate::attempts::{ASKED, answered, asked_from};
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
-use crate::holdings::{self, Holding};
+use crate::holdings;
 use crate::session::{Session, Step, step};
 use punctual_clock::Timestamp;
 use punctual_task::decide::decide_loss;
@@ -96,9 +96,8 @@ pub(crate) async fn holdings(session: &mut Session, worker: WorkerId) -> Done<Ve
     let answers = session.ask(vec![alive(worker), step!(OF_WORKER, worker.0)]).await?;
     let [alive, claims] = answers.as_slice() else { return Err(Fault::bug("holdings got no answer")) };
     check_alive(worker, alive)?;
-    let holding = Holding::new(claims)?;
-    let held = holding.claims().flat_map(|claim| &claim.tasks);
-    let mut held: Vec<(TaskId, u32)> = held.map(|held| (TaskId(held.task), held.n)).collect();
+    let holding = holdings::unpack(claims)?;
+    let mut held: Vec<(TaskId, u32)> = holding.tasks().map(|(_, held)| (TaskId(held.task), held.n)).collect();
     held.sort_unstable();
     Ok(held)
 }
@@ -128,11 +127,11 @@ pub(crate) async fn retire(session: &mut Session, worker: WorkerId) -> Done<()> 
 async fn give_back(session: &mut Session, worker: WorkerId, tasks: Option<&[TaskId]>) -> Done<(u32, Vec<Step>)> {
     let answers = session.ask(vec![step!(holdings::LOCK, vec![worker.0]), step!(ASKED, vec![worker.0])]).await?;
     let [claims, asked] = answers.as_slice() else { return Err(Fault::bug("a hand-back got no answer")) };
-    let mut holding = Holding::new(claims)?;
+    let mut holding = holdings::unpack(claims)?;
     let asked = asked_from(asked)?;
     let named: Vec<i64> = match tasks {
         Some(tasks) => tasks.iter().map(|task| task.0).collect(),
-        None => holding.claims().flat_map(|claim| claim.tasks.iter().map(|held| held.task)).collect(),
+        None => holding.tasks().map(|(_, held)| held.task).collect(),
     };
     let record = AttemptRecord::cancelled_waiting(session.now()?);
     let mut ends = Ends::default();
@@ -148,7 +147,7 @@ async fn give_back(session: &mut Session, worker: WorkerId, tasks: Option<&[Task
         }
         given += 1;
     }
-    let mut steps = holding.flush();
+    let mut steps = holdings::flush(&mut holding);
     steps.extend(answered(cancelled));
     steps.extend(ends.flush());
     Ok((given, steps))
@@ -188,13 +187,11 @@ async fn requeue(session: &mut Session, dead: &[i64], rescue: &mut Rescue) -> Do
     let look = vec![step!(BURY, dead.clone()), step!(holdings::LOCK, dead.clone()), step!(ASKED, dead.clone())];
     let answers = session.ask(look).await?;
     let [_, claims, asked] = answers.as_slice() else { return Err(Fault::bug("a rescue got no answer")) };
-    let mut holding = Holding::new(claims)?;
+    let mut holding = holdings::unpack(claims)?;
     let asked = asked_from(asked)?;
     let now = session.now()?;
-    let lost: Vec<(WorkerId, Timestamp, Held)> = holding
-        .claims()
-        .flat_map(|claim| claim.tasks.iter().map(|held| (WorkerId(claim.worker), claim.at, *held)))
-        .collect();
+    let lost: Vec<(WorkerId, Timestamp, Held)> =
+        holding.rows().flat_map(|claim| claim.tasks().map(|held| (WorkerId(claim.worker), claim.at, *held))).collect();
     let mut ends = Ends::default();
     let mut failing = BTreeSet::new();
     for (worker, claimed, held) in lost {
@@ -219,7 +216,7 @@ async fn requeue(session: &mut Session, dead: &[i64], rescue: &mut Rescue) -> Do
             rescue.failing.push(row.try_get(0)?);
         }
     }
-    let mut steps = holding.flush();
+    let mut steps = holdings::flush(&mut holding);
     steps.push(step!(FORGET_CANCELS, dead));
     steps.extend(ends.flush());
     Ok(steps)

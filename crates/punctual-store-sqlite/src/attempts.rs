@@ -3,6 +3,7 @@
 use crate::connection::Db;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
+use crate::holdings;
 use crate::session::Session;
 use crate::workers;
 use bytes::Bytes;
@@ -93,7 +94,7 @@ pub(crate) fn finish(session: &mut Session, worker: WorkerId, finishes: &[Finish
         }
         given.push(Finished::Applied);
     }
-    holding.flush(db)?;
+    holdings::flush(holding, db)?;
     ends.flush()?;
     Ok(given)
 }

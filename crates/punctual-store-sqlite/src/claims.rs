@@ -3,6 +3,7 @@
 use crate::connection::Db;
 use crate::definitions::Definitions;
 use crate::errors::{Done, Fault};
+use crate::holdings;
 use crate::keys;
 use crate::names::Names;
 use crate::session::Session;
@@ -230,7 +231,7 @@ fn bodies(session: &mut Session, worker: WorkerId, now: Timestamp, taken: Vec<Ta
         }
     }
     if !held.is_empty() {
-        holdings.of(db, worker.0)?.add(db, worker.0, now, &held)?;
+        holdings::add(holdings.of(db, worker.0)?, db, worker.0, now, &held)?;
     }
     Ok(claimed)
 }

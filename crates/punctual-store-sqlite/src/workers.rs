@@ -4,13 +4,13 @@ use crate::attempts::{cancel_answered, cancels_asked};
 use crate::connection::Db;
 use crate::ends::{Again, Ending, Ends, wait};
 use crate::errors::{Done, Fault};
-use crate::holdings::Holding;
+use crate::holdings;
 use crate::leases::BootTime;
 use crate::session::Session;
 use crate::tasks::draw;
 use punctual_clock::Timestamp;
 use punctual_task::decide::decide_loss;
-use punctual_task::rows::{HELD_BYTES, Held};
+use punctual_task::rows::{HELD_BYTES, Held, Holding};
 use punctual_task::worker::DEAD_SHOWN;
 use punctual_task::{
     AttemptRecord, Renewal, Rescue, StoreError, StoreErrorKind, TaskId, TaskState, WorkerId, WorkerInfo, WorkerView,
@@ -135,7 +135,7 @@ fn give_back(session: &mut Session, worker: WorkerId, tasks: Option<&[TaskId]>) 
         }
         given += 1;
     }
-    holding.flush(db)?;
+    holdings::flush(holding, db)?;
     ends.flush()?;
     Ok(given)
 }
@@ -194,7 +194,7 @@ fn requeue(db: &Db, holding: &mut Holding, worker: WorkerId, now: Timestamp, res
             }
         }
     }
-    holding.flush(db)?;
+    holdings::flush(holding, db)?;
     ends.flush()
 }
 

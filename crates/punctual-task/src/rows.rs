@@ -4,10 +4,12 @@
 
 mod codes;
 mod floors;
+mod holding;
 mod packed;
 
 pub use codes::Code;
 pub use floors::{FloorGroup, FloorLook, FloorPlace, Floors};
+pub use holding::{HeldRow, Holding};
 pub use packed::{END_BYTES, End, FLAG_KEY, HELD_BYTES, Held, pack_ends, pack_held, unpack_ends, unpack_held};
 
 use std::fmt;

@@ -8,8 +8,8 @@ use punctual_clock::Timestamp;
 /// The first stretch of a sweep's walk has room for this part of its window once more, for slots that have tasks already:
 /// one in five may, before the walk has to go on.
 const SPARE_PART: u32 = 4;
-/// The same for the smallest windows, in slots.
-const SPARE_MIN: u32 = 4;
+/// The same for the smallest windows, in slots: the slot behind the window is what shows that the window is full.
+const SPARE_MIN: u32 = 1;
 
 /// Slots in order of instants, from the cursor on, and what comes after them.
 ///
