@@ -28,7 +28,9 @@ fn method(name: &str, route: &str, input: &str, output: &str) -> Method {
 #[cfg(feature = "capnp")]
 fn capnp() {
     // The compiler is a program of its own; without it nothing can be generated.
-    let made = capnpc::CompilerCommand::new().src_prefix("peers").file("peers/bench.capnp").run();
+    let mut compiler = capnpc::CompilerCommand::new();
+    let place = ["rpc", "column", "capnp"].map(str::to_owned);
+    let made = compiler.src_prefix("peers").file("peers/bench.capnp").default_parent_module(place.to_vec()).run();
     made.expect("the feature capnp needs the `capnp` compiler on the path (Debian: capnproto)");
 }
 
@@ -49,11 +51,6 @@ fn ttrpc() {
     std::fs::write(format!("{out}/ttrpc.rs"), modules.concat()).expect("OUT_DIR can be written");
 }
 
-#[cfg(feature = "volo")]
-fn volo() {
-    volo_build::Builder::thrift().add_service("peers/bench.thrift").write().expect("peers/bench.thrift is in order");
-}
-
 fn main() {
     println!("cargo::rerun-if-changed=peers");
     let service = Service::builder()
@@ -71,6 +68,4 @@ fn main() {
     capnp();
     #[cfg(feature = "ttrpc")]
     ttrpc();
-    #[cfg(feature = "volo")]
-    volo();
 }

@@ -7,8 +7,6 @@ mod tarpc;
 pub mod tonic;
 #[cfg(feature = "ttrpc")]
 mod ttrpc;
-#[cfg(feature = "volo")]
-mod volo;
 
 use crate::rpc::calls::{Calls, pour, work};
 use crate::rpc::case::Case;
@@ -36,8 +34,6 @@ pub enum Column {
     Capnp,
     /// containerd's ttrpc; unary calls only (feature `ttrpc`)
     Ttrpc,
-    /// volo's Thrift, multiplexed; no streams (feature `volo`)
-    Volo,
 }
 
 /// The callers of one client process.
@@ -91,8 +87,8 @@ macro_rules! idle {
 
 impl Column {
     /// All that there may be, in the order of the table.
-    pub const ALL: [Column; 7] =
-        [Column::Punctual, Column::Floor, Column::Tonic, Column::Tarpc, Column::Capnp, Column::Ttrpc, Column::Volo];
+    pub const ALL: [Column; 6] =
+        [Column::Punctual, Column::Floor, Column::Tonic, Column::Tarpc, Column::Capnp, Column::Ttrpc];
 
     /// Those of a quick look.
     pub const QUICK: [Column; 4] = [Column::Punctual, Column::Floor, Column::Tonic, Column::Tarpc];
@@ -106,7 +102,6 @@ impl Column {
             Column::Tarpc => "tarpc",
             Column::Capnp => "capnp",
             Column::Ttrpc => "ttrpc",
-            Column::Volo => "volo",
         }
     }
 
@@ -120,7 +115,6 @@ impl Column {
         match self {
             Column::Capnp => cfg!(feature = "capnp"),
             Column::Ttrpc => cfg!(feature = "ttrpc"),
-            Column::Volo => cfg!(feature = "volo"),
             _ => true,
         }
     }
@@ -131,17 +125,12 @@ impl Column {
             Column::Punctual | Column::Floor => true,
             Column::Tonic => case != Case::Oneway,
             Column::Tarpc | Column::Capnp | Column::Ttrpc => case != Case::Oneway && !case.has_streams(),
-            Column::Volo => !case.has_streams(),
         }
     }
 
     /// Whether it can be reached so.
     pub fn speaks(self, transport: Transport) -> bool {
-        match self {
-            Column::Ttrpc => transport == Transport::Unix,
-            Column::Volo => matches!(transport, Transport::Unix | Transport::Tcp),
-            _ => true,
-        }
+        self != Column::Ttrpc || transport == Transport::Unix
     }
 
     /// Whether its objects stay on one thread.
@@ -160,9 +149,7 @@ impl Column {
             Column::Capnp => capnp::serve(site, ready).await,
             #[cfg(feature = "ttrpc")]
             Column::Ttrpc => ttrpc::serve(site, ready).await,
-            #[cfg(feature = "volo")]
-            Column::Volo => volo::serve(site, ready).await,
-            #[cfg(not(all(feature = "capnp", feature = "ttrpc", feature = "volo")))]
+            #[cfg(not(all(feature = "capnp", feature = "ttrpc")))]
             absent => absent.refuse(),
         }
     }
@@ -178,9 +165,7 @@ impl Column {
             Column::Capnp => run!(capnp::Client, tokio::task::spawn_local, site, all),
             #[cfg(feature = "ttrpc")]
             Column::Ttrpc => run!(ttrpc::Client, tokio::spawn, site, all),
-            #[cfg(feature = "volo")]
-            Column::Volo => run!(volo::Client, tokio::spawn, site, all),
-            #[cfg(not(all(feature = "capnp", feature = "ttrpc", feature = "volo")))]
+            #[cfg(not(all(feature = "capnp", feature = "ttrpc")))]
             absent => absent.refuse(),
         }
     }
@@ -202,14 +187,12 @@ impl Column {
             Column::Capnp => idle!(capnp::Client, site, connections, opened, done),
             #[cfg(feature = "ttrpc")]
             Column::Ttrpc => idle!(ttrpc::Client, site, connections, opened, done),
-            #[cfg(feature = "volo")]
-            Column::Volo => idle!(volo::Client, site, connections, opened, done),
-            #[cfg(not(all(feature = "capnp", feature = "ttrpc", feature = "volo")))]
+            #[cfg(not(all(feature = "capnp", feature = "ttrpc")))]
             absent => absent.refuse(),
         }
     }
 
-    #[cfg(not(all(feature = "capnp", feature = "ttrpc", feature = "volo")))]
+    #[cfg(not(all(feature = "capnp", feature = "ttrpc")))]
     fn refuse(self) -> anyhow::Result<()> {
         anyhow::bail!("this build has no {0}; build it with --features {0}", self.name())
     }

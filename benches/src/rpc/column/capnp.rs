@@ -13,7 +13,7 @@ use std::rc::Rc;
 use tokio::time::timeout;
 use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
-#[expect(clippy::all, dead_code, reason = "generated")]
+#[expect(clippy::all, reason = "generated")]
 mod bench_capnp {
     include!(concat!(env!("OUT_DIR"), "/bench_capnp.rs"));
 }

@@ -65,9 +65,7 @@ async fn check(column: Column, transport: Transport) -> anyhow::Result<()> {
         Column::Capnp => does_the_work::<capnp::Client>(column, &site).await,
         #[cfg(feature = "ttrpc")]
         Column::Ttrpc => does_the_work::<ttrpc::Client>(column, &site).await,
-        #[cfg(feature = "volo")]
-        Column::Volo => does_the_work::<volo::Client>(column, &site).await,
-        #[cfg(not(all(feature = "capnp", feature = "ttrpc", feature = "volo")))]
+        #[cfg(not(all(feature = "capnp", feature = "ttrpc")))]
         absent => absent.refuse(),
     };
     server.abort();
@@ -100,5 +98,5 @@ fn what_is_not_offered_is_named() {
     assert_eq!(streams, ["punctual", "floor", "tonic"]);
     let oneway: Vec<&str> =
         Column::ALL.iter().filter(|column| column.offers(Case::Oneway)).map(|column| column.name()).collect();
-    assert_eq!(oneway, ["punctual", "floor", "volo"]);
+    assert_eq!(oneway, ["punctual", "floor"]);
 }

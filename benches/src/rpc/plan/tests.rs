@@ -56,7 +56,7 @@ fn bad_options_are_refused() {
 /// Guards that a peer that was not compiled in is refused with how to get it.
 #[test]
 fn peers_behind_features_say_so() {
-    for name in ["capnp", "ttrpc", "volo"] {
+    for name in ["capnp", "ttrpc"] {
         let column = Column::ALL.into_iter().find(|column| column.name() == name).expect("it has a name");
         if !column.is_built() {
             refused(&format!("--columns {name}"), &[&format!("--features {name}")]);
