@@ -108,6 +108,10 @@ pub(crate) struct StoreSection {
 
 impl TlsSection {
     fn apply(self, settings: &mut Settings) -> Result<(), String> {
+        // A source that says nothing of it leaves what another one said.
+        if self == TlsSection::default() {
+            return Ok(());
+        }
         // An empty path is none, as the file with every setting has it.
         let named = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
         settings.tls = match (named(self.certificate), named(self.key), named(self.client_ca)) {

@@ -238,6 +238,22 @@ fn calls_are_met_as_the_file_says() {
     assert!(!settings.admission.build().is_on());
 }
 
+/// A flag changes its own setting and leaves every other one that the file makes.
+#[test]
+fn a_flag_leaves_the_rest_of_the_file() {
+    let text =
+        EXAMPLE.replace("certificate = \"\"", "certificate = \"a.pem\"").replace("key = \"\"", "key = \"a.key\"");
+    let file = parse(&text.replace("keep_ended = \"7d\"", "keep_ended = \"9d\""));
+    let before = ConfigFile::of(&Settings::resolve(file.clone(), Vec::new()).unwrap());
+    assert!(before.tls.certificate.as_ref().is_some_and(|path| path.ends_with("a.pem")));
+    for key in flags::keys() {
+        let table = toml::Table::try_from(&before).unwrap();
+        let value = key.split('.').try_fold(toml::Value::Table(table), |value, part| value.get(part).cloned()).unwrap();
+        let settings = Settings::resolve(file.clone(), vec![given(key, value)]).unwrap();
+        assert_eq!(ConfigFile::of(&settings), before, "{key}");
+    }
+}
+
 /// Every setting has a flag, but the files of certificates.
 #[test]
 fn every_setting_has_a_flag() {

@@ -58,7 +58,32 @@ impl Raw {
     /// # Errors
     /// The refusal.
     pub(crate) fn connect_with(address: &str, profiles: &[u8]) -> Result<Self, Failed> {
-        let mut raw = Self::silent(address);
+        Self::silent(address).open(profiles)
+    }
+
+    /// Whether the server closed a link on which it has said nothing.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.link.set_nonblocking(true).unwrap();
+        let read = self.link.read(&mut [0; 1]);
+        self.link.set_nonblocking(false).unwrap();
+        match read {
+            Ok(bytes) => {
+                assert_eq!(bytes, 0, "the server spoke");
+                true
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+                false
+            }
+        }
+    }
+
+    /// Shakes hands on a silent link.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) fn open(self, profiles: &[u8]) -> Result<Self, Failed> {
+        let mut raw = self;
         let mut hello = Vec::new();
         let capabilities = if profiles.is_empty() { 0 } else { COMPRESSION };
         hello.extend(capabilities.to_le_bytes());
