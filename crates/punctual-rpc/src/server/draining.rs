@@ -2,8 +2,8 @@
 
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once. A stop sets it before it locks a session to say so, and whoever finds that said there sees it set: the sessions'
-/// locks order it. To who did not look there it is a hint.
+/// Set once. A stop sets it before it looks, under a session's lock, whether it has to wait for that one: who ends the wait in a
+/// later turn of that lock then sees it set, and tells the stop. To others it is a hint.
 #[derive(Debug)]
 pub(crate) struct Draining(AtomicBool);
 
