@@ -38,15 +38,14 @@ pub(crate) const HEADS: &str = "SELECT l.id, g.class::smallint, h.due, h.id, q.n
         AND (r.due, r.id) >= (coalesce(f.due, -9223372036854775808), coalesce(f.id, -9223372036854775808))
         ORDER BY r.due, r.id LIMIT 1) h
     WHERE NOT q.paused AND ($2::text IS NULL OR q.name = $2)";
-/// What was locked is deleted by its place, which a row that is never updated keeps.
-pub(crate) const TAKE: &str = "WITH picked AS MATERIALIZED (SELECT r.place, r.id, r.class, r.due, r.n, r.spent, r.losses
+pub(crate) const TAKE: &str = "WITH picked AS MATERIALIZED (SELECT r.id, r.class, r.due, r.n, r.spent, r.losses
         FROM unnest($1::int[], $2::smallint[], $5::bigint[], $6::bigint[]) g (lane, class, due, id)
-        CROSS JOIN LATERAL (SELECT r.ctid AS place, r.id, r.class, r.due, r.n, r.spent, r.losses FROM ready r
+        CROSS JOIN LATERAL (SELECT r.id, r.class, r.due, r.n, r.spent, r.losses FROM ready r
             WHERE r.lane = g.lane AND r.class = g.class AND (r.due, r.id) >= (g.due, g.id) AND r.due <= $3
             ORDER BY r.due, r.id LIMIT $4
             FOR UPDATE SKIP LOCKED) r
         ORDER BY r.due, r.id LIMIT $4),
-    gone AS (DELETE FROM ready WHERE ctid = ANY(ARRAY(SELECT place FROM picked)))
+    gone AS (DELETE FROM ready WHERE id IN (SELECT id FROM picked))
     SELECT p.id, p.class, p.due, p.n, p.spent, p.losses, t.id, t.lane, t.lvl, t.created, t.due, t.schema, t.options,
         t.unique_key, t.schedule, t.slot, t.at, t.run, t.catch_up, t.version, coalesce(t.args, b.args), t.pass
     FROM picked p LEFT JOIN task t ON t.id = p.id LEFT JOIN task_body b ON b.id = t.id ORDER BY p.due, p.id";
