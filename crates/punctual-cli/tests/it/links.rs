@@ -60,8 +60,7 @@ async fn exhausted_descriptors_come_back() {
     daemon.stop();
 }
 
-/// Ten thousand links that say nothing, or half of something, and go: those who mean it are served, and every descriptor comes
-/// back.
+/// Ten thousand links that say nothing, or half of something, and go: those who mean it are served, and every socket is closed.
 #[tokio::test]
 async fn ten_thousand_links_leave_nothing() {
     let workspace = Workspace::new();
@@ -70,7 +69,7 @@ async fn ten_thousand_links_leave_nothing() {
     let port = address.strip_prefix("tcp://").unwrap();
     let client = AdminClient::new(Channel::connect(&address).await.unwrap());
     client.info().await.unwrap();
-    let descriptors = daemon.descriptors();
+    let sockets = daemon.sockets();
     for round in 0..100 {
         let links: Vec<_> = (0..100)
             .map(|at| {
@@ -85,7 +84,7 @@ async fn ten_thousand_links_leave_nothing() {
         drop(links);
     }
     client.info().await.unwrap();
-    while daemon.descriptors() > descriptors {
+    while daemon.sockets() > sockets {
         tokio::task::yield_now().await;
     }
     daemon.stop();

@@ -73,9 +73,12 @@ impl<'a> Daemon<'a> {
         })
     }
 
-    /// How many file descriptors it has open.
-    pub(crate) fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    /// How many sockets it has open. Its other descriptors come and go with what the engine asks of the database.
+    pub(crate) fn sockets(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        // One that was closed since the folder was read is no socket any more.
+        let name = |entry: std::io::Result<std::fs::DirEntry>| std::fs::read_link(entry.unwrap().path()).ok();
+        open.filter_map(name).filter(|name| name.to_string_lossy().starts_with("socket:")).count()
     }
 
     /// Sends it a signal.
