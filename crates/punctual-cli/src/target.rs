@@ -20,7 +20,7 @@ pub(crate) const DEFAULT_TCP: &str = "tcp://127.0.0.1:7400";
 /// Which daemon or database.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TargetFlags {
-    /// The daemon: tcp://HOST:PORT, tls://HOST:PORT, unix:/PATH, HOST:PORT or /PATH.
+    /// The daemon: tcp://HOST:PORT, tls://HOST:PORT, unix:/PATH, shm:/PATH, HOST:PORT or /PATH.
     ///
     /// Without it: $PUNCTUAL_ADDR, else $XDG_RUNTIME_DIR/punctual.sock (root: /run/punctual.sock), else
     /// tcp://127.0.0.1:7400.
@@ -178,8 +178,8 @@ pub(crate) fn written_out(address: &str) -> String {
     if address.starts_with(['/', '.']) {
         return format!("unix:{address}");
     }
-    let scheme =
-        ["tcp:", "unix:", "inproc:"].iter().any(|scheme| address.starts_with(scheme)) || address.contains("://");
+    let scheme = ["tcp:", "unix:", "shm:", "inproc:"].iter().any(|scheme| address.starts_with(scheme))
+        || address.contains("://");
     let port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if !scheme && port { format!("tcp://{address}") } else { address.to_owned() }
 }
@@ -239,6 +239,7 @@ mod tests {
             ("unix:/run/a:1", "unix:/run/a:1"),
             ("tcp://h:1", "tcp://h:1"),
             ("unix:@name:1", "unix:@name:1"),
+            ("shm:/run/a:1", "shm:/run/a:1"),
             ("http://h:1", "http://h:1"),
             ("localhost", "localhost"),
             ("h:99999", "h:99999"),

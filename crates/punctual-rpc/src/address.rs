@@ -29,6 +29,8 @@ pub enum Address {
     Unix(PathBuf),
     /// `unix:@name`: Linux's abstract namespace, without a file.
     UnixAbstract(String),
+    /// `shm:/path/to/socket`: memory shared with a process of the same user. The socket file is where the two meet. Linux only.
+    Shm(PathBuf),
     /// `inproc:name`: a server of this process.
     Inproc(String),
 }
@@ -50,23 +52,18 @@ impl Address {
             if let Some(name) = path.strip_prefix('@') {
                 return check_name(name).map(|()| Address::UnixAbstract(name.to_owned())).map_err(refuse);
             }
-            // A URL's `unix:///path` means the same path.
-            let path = path.strip_prefix("//").unwrap_or(path);
-            if path.is_empty() {
-                return Err(refuse("the path is missing"));
+            return socket_path(path).map(Address::Unix).map_err(refuse);
+        }
+        if let Some(path) = text.strip_prefix("shm:") {
+            if path.starts_with('@') {
+                return Err(refuse("shared memory has a socket file, which an abstract name is not; write shm:/PATH"));
             }
-            if path.contains('\0') {
-                return Err(refuse("the path contains a zero byte"));
-            }
-            if path.len() > UNIX_PATH_BYTES_MAX {
-                return Err(refuse("the path is longer than the 107 bytes that the kernel takes; use a shorter one"));
-            }
-            return Ok(Address::Unix(Path::new(path).to_owned()));
+            return socket_path(path).map(Address::Shm).map_err(refuse);
         }
         if let Some(name) = text.strip_prefix("inproc:") {
             return check_name(name).map(|()| Address::Inproc(name.to_owned())).map_err(refuse);
         }
-        Err(refuse("write tcp://HOST:PORT, tls://HOST:PORT, unix:/PATH, unix:@NAME or inproc:NAME"))
+        Err(refuse("write tcp://HOST:PORT, tls://HOST:PORT, unix:/PATH, unix:@NAME, shm:/PATH or inproc:NAME"))
     }
 }
 
@@ -82,6 +79,21 @@ fn host_and_port(text: &str) -> Result<(String, u16), &'static str> {
         return Err("the host is missing or not a host");
     }
     Ok((host.to_owned(), port))
+}
+
+fn socket_path(path: &str) -> Result<PathBuf, &'static str> {
+    // A URL's `unix:///path` means the same path.
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.is_empty() {
+        return Err("the path is missing");
+    }
+    if path.contains('\0') {
+        return Err("the path contains a zero byte");
+    }
+    if path.len() > UNIX_PATH_BYTES_MAX {
+        return Err("the path is longer than the 107 bytes that the kernel takes; use a shorter one");
+    }
+    Ok(Path::new(path).to_owned())
 }
 
 fn check_name(name: &str) -> Result<(), &'static str> {
@@ -106,6 +118,7 @@ impl fmt::Display for Address {
             Address::Tcp { host, port } => write_host(f, "tcp", host, *port),
             Address::Tls { host, port } => write_host(f, "tls", host, *port),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Shm(path) => write!(f, "shm:{}", path.display()),
             Address::UnixAbstract(name) => write!(f, "unix:@{name}"),
             Address::Inproc(name) => write!(f, "inproc:{name}"),
         }
@@ -145,6 +158,7 @@ mod tests {
             "tls://[::1]:1",
             "unix:/run/a.sock",
             "unix:@a",
+            "shm:/run/a.sock",
             "inproc:a",
         ] {
             assert_eq!(Address::parse(text).unwrap().to_string(), text);
@@ -156,6 +170,7 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         let long = format!("unix:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
+        let long_shm = format!("shm:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
         for (text, why) in [
             ("127.0.0.1:80", "write tcp://"),
             ("tcp://127.0.0.1", "needs a port"),
@@ -166,6 +181,9 @@ mod tests {
             ("unix:", "missing"),
             ("unix:@", "missing"),
             (long.as_str(), "107 bytes"),
+            ("shm:", "missing"),
+            ("shm:@a", "write shm:/PATH"),
+            (long_shm.as_str(), "107 bytes"),
             ("inproc:", "missing"),
             ("", "write tcp://"),
         ] {

@@ -1,4 +1,4 @@
-//! The RPC runtime of Punctual on tokio: typed calls over TCP, Unix sockets or inside one process.
+//! The RPC runtime of Punctual on tokio: typed calls over TCP, Unix sockets, shared memory or inside one process.
 //!
 //! The protocol and every decision live in `punctual-proto`; this crate moves bytes, spawns handlers and keeps
 //! connections up. [`Channel`] is a client's handle, [`Server`] the other end, [`transport`] what lies between.
@@ -33,6 +33,8 @@ pub use punctual_proto::contract::MethodDescriptor;
 pub use punctual_proto::describe::{HealthStatus, ServiceDescription};
 pub use punctual_proto::limits::{Limits, ServerLimits};
 pub use punctual_proto::status::{CallError, Code, Status};
+#[cfg(feature = "shm")]
+pub use punctual_shm::{RING_BYTES_MAX as SHM_RING_BYTES_MAX, RING_BYTES_MIN as SHM_RING_BYTES_MIN};
 pub use server::{
     ByMetadata, ByTenant, Contract, Inbound, Partition, PhaseWatch, Server, ServerBuilder, ServerConfig, ServerError,
     ServerHandle, ServerPhase, Service, Stopped,

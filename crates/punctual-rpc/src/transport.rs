@@ -1,9 +1,11 @@
 //! Transports: how bytes get from one side to the other.
 //!
-//! TCP, Unix sockets and in-process links are built in. Anything else that carries bytes both ways in order can be one:
+//! TCP, Unix sockets, shared memory and in-process links are built in. Anything else that carries bytes both ways in order can be one:
 //! implement [`Dial`] for the client's side and [`Listen`] for the server's.
 
 pub(crate) mod inproc;
+#[cfg(all(feature = "shm", target_os = "linux"))]
+pub(crate) mod shm;
 pub(crate) mod tcp;
 pub(crate) mod unix;
 
@@ -12,6 +14,17 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The error where a `shm:` address is used in a build without shared memory.
+#[cfg(not(all(feature = "shm", target_os = "linux")))]
+pub(crate) fn without_shm() -> io::Error {
+    let text = if cfg!(target_os = "linux") {
+        "this program was built without shared memory; build it with the feature `shm`, or use a Unix socket"
+    } else {
+        "shared memory exists on Linux only; use a Unix socket"
+    };
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
 
 /// A future in a box, as the two transport traits return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

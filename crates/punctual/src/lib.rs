@@ -75,6 +75,7 @@
 //! - `postgres`: the store in a PostgreSQL database, for many hosts.
 //! - `mysql`: the store on MariaDB and MySQL, for many hosts.
 //! - `tls`: `tls://` addresses.
+//! - `shm`: `shm:` addresses, memory shared between processes of one user, on Linux.
 //! - `tower`: `tower` layers around calls.
 //! - `prometheus`: metrics of calls as the text that Prometheus scrapes ([`rpc::telemetry`]).
 //! - `testing`: `clock::TokioClock`, which follows tokio's paused time, so that tests let days pass in a moment.

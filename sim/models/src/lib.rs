@@ -11,4 +11,5 @@ mod client;
 mod engine;
 pub mod models;
 mod server;
+mod shm;
 mod sync;

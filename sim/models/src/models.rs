@@ -3,6 +3,7 @@
 pub mod client;
 pub mod engine;
 pub mod server;
+pub mod shm;
 
 use loom::model::Builder;
 

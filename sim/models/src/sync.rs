@@ -1,7 +1,7 @@
 //! What the lock-free parts name `crate::sync`, here moved by the model checker.
 
 pub(crate) mod atomic {
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 }
 
 use atomic::{AtomicBool, AtomicUsize, Ordering};

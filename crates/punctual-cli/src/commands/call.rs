@@ -28,7 +28,7 @@ The result is printed as JSON; a returned stream as one line for each item, as i
 from standard input, a JSON value a line; where there are several, each line is an object of the stream's name and its item.
 An error that the method itself returns is exit code 1.")]
 pub(crate) struct CallArgs {
-    /// Whom to call: tcp://HOST:PORT, unix:/PATH, HOST:PORT or /PATH.
+    /// Whom to call: tcp://HOST:PORT, unix:/PATH, shm:/PATH, HOST:PORT or /PATH.
     #[arg(value_name = "SERVER")]
     server: String,
     /// The method, as `punctual describe` lists it.

@@ -19,7 +19,7 @@ Examples:
   punctual describe 127.0.0.1:7400 --save contract.json          # for `punctual contract diff`
   punctual describe built-in Http                                # what this binary serves")]
 pub(crate) struct DescribeArgs {
-    /// Whom to ask: tcp://HOST:PORT, unix:/PATH, HOST:PORT or /PATH; `built-in` for what this binary serves.
+    /// Whom to ask: tcp://HOST:PORT, unix:/PATH, shm:/PATH, HOST:PORT or /PATH; `built-in` for what this binary serves.
     #[arg(value_name = "SERVER")]
     server: String,
     /// Only this service.

@@ -20,7 +20,7 @@ Examples:
 
 Exit code 0 means serving, 3 that there is no such service, 4 that it does not take calls or nobody answers.")]
 pub(crate) struct HealthArgs {
-    /// Whom to ask: tcp://HOST:PORT, unix:/PATH, HOST:PORT or /PATH.
+    /// Whom to ask: tcp://HOST:PORT, unix:/PATH, shm:/PATH, HOST:PORT or /PATH.
     #[arg(value_name = "SERVER")]
     server: String,
     /// Only this service; the whole server without it.

@@ -32,7 +32,7 @@ const COMMON: &[Row] = &[
         "listen",
         "listen",
         List("ADDR"),
-        "Where to listen: unix:/PATH or tcp://HOST:PORT; may be given again. Default: this user's socket and tcp://127.0.0.1:7400",
+        "Where to listen: unix:/PATH, shm:/PATH or tcp://HOST:PORT; may be given again. Default: this user's socket and tcp://127.0.0.1:7400",
     ),
     (
         "commands.allow",
@@ -99,6 +99,7 @@ const CONNECTIONS: &[Row] = &[
     ("server.stuck_after", "", TIME, "How long a stop waits for handlers that were cancelled"),
     ("server.write_latency_max", "", TIME, "How long a reply may wait to share its write with others"),
     ("server.unix_mode", "", Text("OCTAL"), "The permissions of socket files"),
+    ("server.shm_ring_bytes", "", Count, "What each ring of a shared memory connection holds"),
 ];
 
 const ENGINE: &[Row] = &[

@@ -2,7 +2,7 @@
 
 use super::{Settings, bound, count, set_duration, show_bound};
 use crate::text::show_duration;
-use punctual::rpc::{Limits, ServerLimits};
+use punctual::rpc::{Limits, SHM_RING_BYTES_MAX, SHM_RING_BYTES_MIN, ServerLimits};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -38,6 +38,7 @@ pub(crate) struct ServerSection {
     pub(crate) stuck_after: Option<String>,
     pub(crate) write_latency_max: Option<String>,
     pub(crate) unix_mode: Option<String>,
+    pub(crate) shm_ring_bytes: Option<i64>,
 }
 
 impl LimitsSection {
@@ -120,6 +121,9 @@ impl ServerSection {
         if let Some(text) = self.unix_mode {
             server.unix_mode = mode(&text)?;
         }
+        if let Some(bytes) = self.shm_ring_bytes {
+            server.shm_ring_bytes = ring_bytes(bytes)?;
+        }
         Ok(())
     }
 
@@ -157,8 +161,19 @@ impl ServerSection {
             stuck_after: Some(show_duration(server.stuck_after)),
             write_latency_max: Some(show_duration(server.write_latency_max)),
             unix_mode: Some(format!("{:04o}", server.unix_mode)),
+            shm_ring_bytes: i64::try_from(server.shm_ring_bytes).ok(),
         }
     }
+}
+
+fn ring_bytes(bytes: i64) -> Result<usize, String> {
+    let bounds = SHM_RING_BYTES_MIN..=SHM_RING_BYTES_MAX;
+    let ring = usize::try_from(bytes).ok().filter(|ring| ring.is_power_of_two() && bounds.contains(ring));
+    ring.ok_or_else(|| {
+        format!(
+            "[server] shm_ring_bytes is {bytes}; set it to a power of two between {SHM_RING_BYTES_MIN} and {SHM_RING_BYTES_MAX}"
+        )
+    })
 }
 
 fn mode(text: &str) -> Result<u32, String> {

@@ -93,6 +93,11 @@ fn wrong_settings_are_refused() {
         ("[server]\nstuck_after = '2h'", "[server] stuck_after is 2h; set it between 0s and 1h"),
         ("[server]\nwrite_latency_max = '2s'", "[server] write_latency_max is 2s; set it between 0s and 1s"),
         ("[server]\nunix_mode = '0999'", "[server] unix_mode is `0999`; write the permissions in octal digits"),
+        (
+            "[server]\nshm_ring_bytes = 100000",
+            "[server] shm_ring_bytes is 100000; set it to a power of two between 65536",
+        ),
+        ("[server]\nshm_ring_bytes = -1", "shm_ring_bytes is -1; set it to a power of two"),
         ("[server]\nunix_mode = '1777'", "between \"0000\" and \"0777\""),
     ] {
         let error = Settings::resolve(parse(text), Vec::new()).unwrap_err().line();

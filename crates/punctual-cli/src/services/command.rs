@@ -88,15 +88,15 @@ impl CommandService {
         Ok(())
     }
 
-    /// Whether whoever calls now may run or store commands: tasks of this daemon may, and peers on its socket file, which
-    /// only its user and root reach. A TCP port is open to every user of the machine, and so is an abstract socket.
+    /// Whether whoever calls now may run or store commands: tasks of this daemon may, and peers on its socket files, which
+    /// only its user and root reach (shared memory: its user alone). A TCP port is open to every user of the machine, and so is an abstract socket.
     ///
     /// # Errors
     /// `permission_denied` says where to call instead.
     pub(crate) fn admit_peer() -> Result<(), Status> {
         let peer = Context::current().and_then(|context| context.peer().map(|peer| peer.address.clone()));
         let is_open = |address: &str| {
-            let file = address.starts_with("unix:") && !address.starts_with("unix:@");
+            let file = address.starts_with("shm:") || address.starts_with("unix:") && !address.starts_with("unix:@");
             !file && !address.starts_with("inproc:")
         };
         match peer {

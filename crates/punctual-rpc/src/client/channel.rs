@@ -95,7 +95,7 @@ pub struct Drained {
 }
 
 impl Channel {
-    /// Connects to `tcp://host:port`, `tls://host:port`, `unix:/path`, `unix:@name` or `inproc:name`, to several of them
+    /// Connects to `tcp://host:port`, `tls://host:port`, `unix:/path`, `unix:@name`, `shm:/path` or `inproc:name`, to several of them
     /// with commas between, or to each address of a name with `dns+tcp://host:port`; and waits until a connection is up.
     ///
     /// # Errors

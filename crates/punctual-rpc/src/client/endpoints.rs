@@ -18,7 +18,7 @@ use tokio::sync::watch;
 pub const ENDPOINTS_MAX: usize = 1_024;
 
 /// What addresses begin with, so that a list can be told from an address with a comma in it.
-const SCHEMES: [&str; 6] = ["tcp://", "tls://", "unix:", "inproc:", "dns+tcp://", "dns+tls://"];
+const SCHEMES: [&str; 7] = ["tcp://", "tls://", "unix:", "shm:", "inproc:", "dns+tcp://", "dns+tls://"];
 
 /// The endpoints of a channel.
 ///
@@ -248,6 +248,7 @@ mod tests {
             ("tcp://a:1", vec!["tcp://a:1"]),
             ("tcp://a:1,tls://b:2, unix:/c", vec!["tcp://a:1", "tls://b:2", "unix:/c"]),
             ("unix:/run/a,b", vec!["unix:/run/a,b"]),
+            ("shm:/run/a,b,shm:/c", vec!["shm:/run/a,b", "shm:/c"]),
             ("unix:/run/a,b,inproc:c", vec!["unix:/run/a,b", "inproc:c"]),
         ] {
             let endpoints: Endpoints = text.parse().unwrap();

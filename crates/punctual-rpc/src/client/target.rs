@@ -5,6 +5,8 @@ use crate::client::config::ChannelConfig;
 use crate::client::connection::Connection;
 use crate::driver::opening::{OpeningError, link_status, open_client};
 use crate::driver::{Driver, Role};
+#[cfg(all(feature = "shm", target_os = "linux"))]
+use crate::transport::shm;
 use crate::transport::{BoxFuture, Dial, Link, inproc, tcp, unix};
 use punctual_proto::handshake::{HandshakeError, Hello};
 use punctual_proto::status::Status;
@@ -76,6 +78,10 @@ impl Target {
             Target::Address(Address::UnixAbstract(name)) => {
                 self.open(async { unix::connect_abstract(name) }, attempt).await
             }
+            #[cfg(all(feature = "shm", target_os = "linux"))]
+            Target::Address(Address::Shm(path)) => self.open(shm::connect(path), attempt).await,
+            #[cfg(not(all(feature = "shm", target_os = "linux")))]
+            Target::Address(Address::Shm(_)) => Err(self.unreachable(&crate::transport::without_shm())),
             Target::Address(Address::Inproc(name)) => self.open(inproc::connect(name), attempt).await,
             Target::Custom(dial) => self.open(dial.dial(), attempt).await,
         }
@@ -123,13 +129,16 @@ impl Target {
     /// One line for each way in which nobody is there.
     fn unreachable(&self, error: &io::Error) -> Status {
         let hint = match (self, error.kind()) {
-            (Target::Address(Address::Unix(_)), io::ErrorKind::NotFound) => {
+            (Target::Address(Address::Unix(_) | Address::Shm(_)), io::ErrorKind::NotFound) => {
                 "there is no such socket file; is the server running?"
             }
-            (Target::Address(Address::Unix(_)), io::ErrorKind::ConnectionRefused) => {
+            (Target::Address(Address::Unix(_) | Address::Shm(_)), io::ErrorKind::ConnectionRefused) => {
                 "the socket file is stale: no process listens on it; start the server"
             }
-            (Target::Address(Address::Unix(_)), io::ErrorKind::PermissionDenied) => {
+            // What the opening of shared memory refuses says so itself.
+            (Target::Address(Address::Unix(_) | Address::Shm(_)), io::ErrorKind::PermissionDenied)
+                if error.raw_os_error().is_some() =>
+            {
                 "the socket file's permissions do not let this user in"
             }
             (

@@ -10,6 +10,8 @@ use crate::server::retirement::Retirement;
 use crate::server::shared::Shared;
 use crate::server::stop::{STOPPING, begin_drain, end_drain};
 use crate::transport::Link;
+#[cfg(all(feature = "shm", target_os = "linux"))]
+use crate::transport::shm;
 use punctual_context::Peer;
 use punctual_proto::frame::GoAwayReason;
 use punctual_proto::handshake::Hello;
@@ -40,6 +42,8 @@ pub(crate) async fn accept_all(mut listener: Listener, shared: Arc<Shared>) {
                         tokio::spawn(async move { serve(tls.accept(link), peer, shared).await })
                     }
                     Accepted::Unix(link, peer) => tokio::spawn(serve(plain(link), peer, shared)),
+                    #[cfg(all(feature = "shm", target_os = "linux"))]
+                    Accepted::Shm(link, peer, ring) => tokio::spawn(serve(shm::accept(link, ring), peer, shared)),
                     Accepted::Inproc(link, peer) => tokio::spawn(serve(plain(link), peer, shared)),
                     Accepted::Custom(link, peer) => tokio::spawn(serve(plain(link), peer, shared)),
                 };

@@ -85,7 +85,8 @@ impl ServerBuilder {
         self
     }
 
-    /// Listens here, too: `tcp://host:port` (port 0 for a free one), `unix:/path`, `unix:@name` or `inproc:name`.
+    /// Listens here, too: `tcp://host:port` (port 0 for a free one), `unix:/path`, `unix:@name`,
+    /// `shm:/path` or `inproc:name`.
     pub fn listen(mut self, address: impl Into<String>) -> Self {
         self.addresses.push(address.into());
         self

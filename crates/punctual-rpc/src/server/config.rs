@@ -47,8 +47,12 @@ pub struct ServerConfig {
     /// How long a connection may live before its client is asked to open another one; up to a tenth is added by chance, so
     /// that they do not all come at once. At least 1 s. `None`: for ever.
     pub connection_age_max: Option<Duration>,
-    /// The permissions of socket files. `0o600`: this user only.
+    /// The permissions of socket files, those of `shm:` addresses too. `0o600`: this user only.
     pub unix_mode: u32,
+    /// What each of the two rings of a shared memory connection holds: a power of two from 64 KiB to 256 MiB. It is memory once
+    /// it was used. 1 MiB.
+    #[cfg(feature = "shm")]
+    pub shm_ring_bytes: usize,
     /// Listen without encryption on addresses that other machines reach. `false`.
     pub allow_plaintext_off_loopback: bool,
     /// How clients are met at `tls://` addresses. `None`.
@@ -81,6 +85,8 @@ impl Default for ServerConfig {
             stuck_after: Duration::from_secs(5),
             connection_age_max: None,
             unix_mode: 0o600,
+            #[cfg(feature = "shm")]
+            shm_ring_bytes: punctual_shm::RING_BYTES_DEFAULT,
             allow_plaintext_off_loopback: false,
             #[cfg(feature = "_tls")]
             tls: None,
@@ -121,7 +127,22 @@ impl ServerConfig {
                 self.connection_age_max.unwrap_or_default()
             )));
         }
+        #[cfg(feature = "shm")]
+        self.ring_bytes()?;
         Ok(())
+    }
+
+    /// The size of rings, checked.
+    #[cfg(feature = "shm")]
+    pub(crate) fn ring_bytes(&self) -> Result<punctual_shm::RingBytes, ServerError> {
+        punctual_shm::RingBytes::new(self.shm_ring_bytes).ok_or_else(|| {
+            ServerError::config(format!(
+                "shm_ring_bytes is {}; set it to a power of two from {} to {}",
+                self.shm_ring_bytes,
+                punctual_shm::RING_BYTES_MIN,
+                punctual_shm::RING_BYTES_MAX
+            ))
+        })
     }
 
     pub(crate) fn budgets(&self) -> BudgetPolicy {

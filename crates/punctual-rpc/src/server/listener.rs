@@ -8,6 +8,8 @@ use crate::tls::ServerTls;
 use crate::transport::inproc::InprocListener;
 use crate::transport::unix::Unlink;
 use crate::transport::{Link, Listen, tcp, unix};
+#[cfg(all(feature = "shm", target_os = "linux"))]
+use punctual_shm::RingBytes;
 use std::io;
 use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -19,6 +21,8 @@ pub(crate) enum Listener {
     #[cfg(feature = "_tls")]
     Tls(TcpListener, String, ServerTls),
     Unix(UnixListener, String, #[expect(dead_code, reason = "it acts when it is dropped")] Option<Unlink>),
+    #[cfg(all(feature = "shm", target_os = "linux"))]
+    Shm(UnixListener, String, RingBytes, #[expect(dead_code, reason = "it acts when it is dropped")] Unlink),
     Inproc(InprocListener, String),
     Custom(Box<dyn Listen>),
 }
@@ -30,6 +34,9 @@ pub(crate) enum Accepted {
     #[cfg(feature = "_tls")]
     Tls(TcpStream, String, ServerTls),
     Unix(UnixStream, String),
+    /// The peer is to be met, and handed its memory.
+    #[cfg(all(feature = "shm", target_os = "linux"))]
+    Shm(UnixStream, String, RingBytes),
     Inproc(DuplexStream, String),
     Custom(Box<dyn Link>, String),
 }
@@ -61,6 +68,14 @@ impl Listener {
             Address::UnixAbstract(name) => {
                 Ok(Listener::Unix(unix::listen_abstract(name).map_err(fail)?, address.to_string(), None))
             }
+            #[cfg(all(feature = "shm", target_os = "linux"))]
+            Address::Shm(path) => {
+                let ring = config.ring_bytes()?;
+                let listener = unix::listen(path, config.unix_mode).await.map_err(fail)?;
+                Ok(Listener::Shm(listener, address.to_string(), ring, Unlink::new(path.clone())))
+            }
+            #[cfg(not(all(feature = "shm", target_os = "linux")))]
+            Address::Shm(_) => Err(fail(crate::transport::without_shm())),
             Address::Inproc(name) => {
                 Ok(Listener::Inproc(InprocListener::bind(name).map_err(fail)?, address.to_string()))
             }
@@ -71,6 +86,8 @@ impl Listener {
         match self {
             #[cfg(feature = "_tls")]
             Listener::Tls(_, address, _) => address.clone(),
+            #[cfg(all(feature = "shm", target_os = "linux"))]
+            Listener::Shm(_, address, ..) => address.clone(),
             Listener::Tcp(_, address) | Listener::Unix(_, address, _) | Listener::Inproc(_, address) => address.clone(),
             Listener::Custom(listener) => listener.address(),
         }
@@ -93,6 +110,11 @@ impl Listener {
             Listener::Unix(listener, address, _) => {
                 let (stream, _) = listener.accept().await?;
                 Ok(Accepted::Unix(stream, address.clone()))
+            }
+            #[cfg(all(feature = "shm", target_os = "linux"))]
+            Listener::Shm(listener, address, ring, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok(Accepted::Shm(stream, address.clone(), *ring))
             }
             Listener::Inproc(listener, address) => Ok(Accepted::Inproc(listener.accept().await?, address.clone())),
             Listener::Custom(listener) => {

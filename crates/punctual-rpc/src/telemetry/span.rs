@@ -94,7 +94,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// From `tcp://127.0.0.1:7400`, `tls://[::1]:7400`, `unix:/path`, `inproc:name`, or several with commas.
+    /// From `tcp://127.0.0.1:7400`, `tls://[::1]:7400`, `unix:/path`, `shm:/path`, `inproc:name`, or several with commas.
     fn of(address: &'a str) -> Self {
         let networked = address.strip_prefix("tcp://").or_else(|| address.strip_prefix("tls://"));
         if address.contains(',') {
@@ -111,6 +111,7 @@ impl<'a> Place<'a> {
         }
         match address.split_once(':') {
             Some(("unix", path)) => Place { host: path, port: None, transport: "unix" },
+            Some(("shm", path)) => Place { host: path, port: None, transport: "shm" },
             Some(("inproc", name)) => Place { host: name, port: None, transport: "pipe" },
             _ => Place { host: address, port: None, transport: "other" },
         }
@@ -131,6 +132,7 @@ mod tests {
             ("tcp://a:1,tcp://b:2", "tcp://a:1,tcp://b:2", None, "tcp"),
             ("unix:/run/a.sock", "/run/a.sock", None, "unix"),
             ("unix:", "", None, "unix"),
+            ("shm:/run/a.sock", "/run/a.sock", None, "shm"),
             ("inproc:shop", "shop", None, "pipe"),
             ("custom", "custom", None, "other"),
         ] {

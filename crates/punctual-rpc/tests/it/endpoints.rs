@@ -47,7 +47,7 @@ fn accepted(sites: &[Site]) -> Vec<u64> {
 /// Each policy reaches every endpoint, one after the other exactly so, over real sockets.
 #[tokio::test]
 async fn every_policy_spreads_calls() {
-    for kind in [Kind::Tcp, Kind::Unix, Kind::Inproc] {
+    for kind in [Kind::Tcp, Kind::Unix, Kind::Shm, Kind::Inproc] {
         for balance in [Balance::PowerOfTwo, Balance::RoundRobin, Balance::Random, Balance::LeastPending] {
             let sites = sites(3, kind).await;
             let client = connected(&sites, balance.clone(), ChannelConfig::default()).await;

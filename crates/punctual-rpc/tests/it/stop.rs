@@ -31,7 +31,7 @@ async fn a_stop_waits_for_the_calls_under_way(kind: Kind) {
     assert_eq!(call.await, Ok(5));
     assert_eq!(stopping.await.unwrap(), Stopped::default());
     assert_eq!(site.server.stats().open_connections, 0);
-    if let Some(path) = site.address.strip_prefix("unix:") {
+    if let Some(path) = site.address.strip_prefix("unix:").or_else(|| site.address.strip_prefix("shm:")) {
         assert!(!std::path::Path::new(path).exists(), "the socket file is gone");
     }
 }

@@ -1,6 +1,6 @@
 //! Runs every model: each property is documented where its model is.
 
-use models::models::{client, engine, server};
+use models::models::{client, engine, server, shm};
 
 macro_rules! models {
     ($($module:ident::$model:ident,)+) => {$(
@@ -27,5 +27,8 @@ models! {
     server::permits_are_never_overdrawn,
     server::nobody_waits_beside_room,
     server::a_stop_hears_of_the_last_pong,
+    shm::bytes_come_in_order_and_nobody_sleeps_for_ever,
+    shm::a_writer_that_waits_for_a_quarter_is_woken,
+    shm::a_side_that_wakes_by_itself_loses_nothing,
     engine::a_registration_is_judged_by_its_own_validity,
 }

@@ -20,7 +20,7 @@ pub(crate) async fn load(source: &str, tls: &TlsFlags) -> Result<Vec<ServiceDesc
     if source == BUILT_IN {
         return Ok(built_in());
     }
-    if ["tcp://", "tls://", "unix:"].iter().any(|scheme| source.starts_with(scheme)) {
+    if ["tcp://", "tls://", "unix:", "shm:"].iter().any(|scheme| source.starts_with(scheme)) {
         let channel = connect(source, tls).await?;
         let services = channel.describe().await;
         channel.close().await;

@@ -258,6 +258,7 @@ async fn open_peers_are_refused() {
         (Some("unix:/run/punctual.sock"), true),
         (Some("unix:d.sock"), true),
         (Some("inproc:admin"), true),
+        (Some("shm:/run/punctual.shm"), true),
         (Some("unix:@punctual"), false),
         (Some("tcp://127.0.0.1:40000"), false),
     ] {

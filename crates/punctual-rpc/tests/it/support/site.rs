@@ -16,6 +16,7 @@ pub(crate) enum Kind {
     Tcp,
     Tls,
     Unix,
+    Shm,
     Inproc,
     Faulty,
 }
@@ -78,6 +79,10 @@ impl Site {
             Kind::Unix | Kind::Faulty => {
                 let dir = tempfile::tempdir().unwrap();
                 (format!("unix:{}", dir.path().join("socket").display()), Some(dir))
+            }
+            Kind::Shm => {
+                let dir = tempfile::tempdir().unwrap();
+                (format!("shm:{}", dir.path().join("socket").display()), Some(dir))
             }
             Kind::Inproc => (format!("inproc:site-{}", NEXT.fetch_add(1, Ordering::SeqCst)), None),
         };
