@@ -30,6 +30,7 @@ mod response;
 mod retry;
 mod scenarios;
 mod server_interceptors;
+mod shm;
 mod stop;
 mod streams;
 mod support;
