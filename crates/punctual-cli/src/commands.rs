@@ -13,6 +13,7 @@ mod queues;
 mod schedules;
 mod serve;
 mod tasks;
+mod token;
 mod workers;
 
 use crate::demo::{self, DemoArgs, WorkerArgs};
@@ -95,6 +96,9 @@ enum Command {
     /// Look at workers.
     #[command(subcommand)]
     Workers(workers::WorkersCommand),
+    /// Make tokens for HTTP.
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Create a database or bring its tables to this build's version.
     Migrate(migrate::MigrateArgs),
 }
@@ -109,6 +113,7 @@ impl Cli {
             Command::Serve(args) => serve::run(args, target, output),
             Command::Migrate(args) => migrate::run(&args, target, output),
             Command::Config(command) => config::run(command, target, output),
+            Command::Token(command) => token::run(&command, output),
             other => {
                 // One thread is enough to wait for one answer.
                 let runtime = tokio::runtime::Builder::new_current_thread()
@@ -139,6 +144,7 @@ impl Command {
             | Command::DemoWorker(_)
             | Command::Serve(_)
             | Command::Migrate(_)
+            | Command::Token(_)
             | Command::Config(_) => Ok(()),
         }
     }

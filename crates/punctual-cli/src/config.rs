@@ -8,6 +8,7 @@ mod calls;
 mod document;
 mod file;
 mod flags;
+mod http;
 mod limits;
 mod source;
 
@@ -16,9 +17,11 @@ pub(crate) use calls::CompressionSettings;
 pub(crate) use document::{Problem, key_of, problems, settings_of};
 pub(crate) use file::{ConfigFile, read_text};
 pub(crate) use flags::SettingFlags;
+pub(crate) use http::HttpSettings;
 pub(crate) use source::{Given, Source};
 
 use calls::CallsSection;
+use http::HttpSection;
 use limits::ServerSection;
 
 use crate::exit::Failure;
@@ -75,6 +78,8 @@ pub(crate) struct Settings {
     pub(crate) allow_commands: bool,
     /// The hosts that its HTTP requests may go to; all if there is none.
     pub(crate) http_allow: Vec<AllowedHost>,
+    /// Where it serves HTTP itself, and to whom.
+    pub(crate) http: HttpSettings,
 }
 
 impl Default for Settings {
@@ -97,6 +102,7 @@ impl Default for Settings {
             admission: AdmissionSettings::default(),
             allow_commands: false,
             http_allow: Vec::new(),
+            http: HttpSettings::default(),
         }
     }
 }
@@ -141,6 +147,7 @@ impl Settings {
         self.server.limits.validate().map_err(|error| format!("[limits] {error}"))?;
         ServerSection::validate(self)?;
         CallsSection::validate(self)?;
+        HttpSection::validate(self)?;
         self.admission.validate()?;
         self.engine.validate().map_err(|error| format!("[engine] {error}"))?;
         self.store.validate().map_err(|error| format!("[store] {error}"))

@@ -1,4 +1,5 @@
-//! The daemon: a store, an engine with the shipped services, and an RPC server with these and the admin service.
+//! The daemon: a store, an engine with the shipped services, an RPC server with these and the admin service, and HTTP where it
+//! is told to serve some.
 //!
 //! ```text
 //!  open the store ─▶ bind the addresses ─▶ start the engine ─▶ ready ─▶ first signal: drain within the grace ─▶ stopped
@@ -14,6 +15,7 @@ pub(crate) use logging::start as start_logging;
 use crate::admin::{AdminService, Catalog, Commands};
 use crate::config::Settings;
 use crate::exit::Failure;
+use crate::http::{Bound, DOOR, Running};
 use crate::output::Output;
 use crate::services::{CommandService, HttpService};
 use crate::target::{is_mysql, is_postgres};
@@ -42,6 +44,9 @@ struct Ready<'a> {
     addresses: &'a [String],
     location: String,
     runs: Vec<String>,
+    /// Where it serves HTTP, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<String>,
 }
 
 /// Runs until it is told to stop.
@@ -61,9 +66,11 @@ pub(crate) async fn run(settings: Settings, output: &mut Output) -> Result<(), F
     let admin = Arc::new(AdminService::new(Catalog::new(Some(http.clone()), commands)));
     let (http, command) = (HttpServer::new(http), command.map(CommandServer::new));
 
+    let web = Bound::bind(&settings.http).await?;
     let server = bind(
         &settings,
         tls.as_ref().map(|(_, tls)| tls.clone()),
+        web.as_ref(),
         AdminServer::from_arc(Arc::clone(&admin)),
         &http,
         command.as_ref(),
@@ -76,22 +83,38 @@ pub(crate) async fn run(settings: Settings, output: &mut Output) -> Result<(), F
     if let Some(command) = command {
         builder = builder.serve(command);
     }
+    if let Some(web) = &web {
+        builder = builder.observer(web.observer());
+    }
     let engine = builder.start().await?;
     admin.start(engine.clone());
     let runs = admin.runs();
     let server = server.spawn();
-    tell_ready(&server, store.info().location, runs, output);
+    let web = match web {
+        Some(web) => Some(web.start(engine.clone(), server.clone()).await?),
+        None => None,
+    };
+    tell_ready(&server, web.as_ref(), store.info().location, runs, output);
     notify("READY=1");
 
     let signal = loop {
         match signals.next().await {
-            HANGUP => reload(tls.as_ref()),
+            HANGUP => {
+                reload(tls.as_ref());
+                web.iter().for_each(Running::reload);
+            }
             signal => break signal,
         }
     };
     tracing::info!(signal, grace = ?settings.shutdown_grace, "stopping; a second signal ends the grace");
     notify("STOPPING=1");
-    stop(&server, &engine, settings.shutdown_grace, &mut signals).await
+    web.iter().for_each(Running::drain);
+    let stopped = stop(&server, &engine, settings.shutdown_grace, &mut signals).await;
+    // Last, so that whoever balances the load sees to the end that this daemon is not ready.
+    if let Some(web) = web {
+        web.stop().await;
+    }
+    stopped
 }
 
 /// Takes up files that may have changed.
@@ -126,6 +149,7 @@ async fn open(settings: &Settings) -> Result<Arc<dyn Store>, Failure> {
 async fn bind(
     settings: &Settings,
     tls: Option<ServerTls>,
+    web: Option<&Bound>,
     admin: AdminServer<AdminService>,
     http: &HttpServer<HttpService>,
     command: Option<&CommandServer<CommandService>>,
@@ -136,9 +160,13 @@ async fn bind(
     config.allow_plaintext_off_loopback = settings.allow_plaintext_off_loopback;
     config.grace = settings.shutdown_grace;
     config.tls = tls;
+    config.telemetry = web.map(Bound::telemetry).unwrap_or_default();
     let mut builder = Server::builder().config(config).service(admin).service(http.clone());
     if let Some(command) = command {
         builder = builder.service(command.clone());
+    }
+    if web.is_some() {
+        builder = builder.listen(DOOR);
     }
     for address in &settings.listen {
         builder = builder.listen(address);
@@ -158,13 +186,17 @@ async fn bind(
     })
 }
 
-fn tell_ready(server: &ServerHandle, location: String, runs: Vec<String>, output: &mut Output) {
-    let addresses = server.local_addrs();
+fn tell_ready(server: &ServerHandle, web: Option<&Running>, location: String, runs: Vec<String>, output: &mut Output) {
+    // What is inside of the process is nobody's address.
+    let outside = server.local_addrs().iter().filter(|address| *address != DOOR);
+    let addresses: &[String] = &outside.cloned().collect::<Vec<String>>();
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    let http = web.map(Running::address);
     let told = if output.is_json() {
-        output.json(&Ready { ready: true, version, pid, addresses, location, runs })
+        output.json(&Ready { ready: true, version, pid, addresses, location, runs, http })
     } else {
-        addresses.iter().try_for_each(|address| output.line(format!("listening on {address}"))).and_then(|()| {
+        let mut all = addresses.iter().chain(&http);
+        all.try_for_each(|address| output.line(format!("listening on {address}"))).and_then(|()| {
             output.line(format!("ready: punctual {version} (pid {pid}) on {location}, runs {}", runs.join(", ")))
         })
     };

@@ -2,7 +2,7 @@
 //!
 //! [`commands`] has one file for each group of commands; all of them but `serve`, `call`, `config`, `doctor` and `migrate` speak the admin
 //! contract, over RPC to a daemon or to the implementation in [`admin`] that this process hosts on a database file.
-//! [`daemon`] is what `serve` runs, with the durable services of [`services`].
+//! [`daemon`] is what `serve` runs, with the durable services of [`services`] and, where it is told to, [`http`].
 
 mod admin;
 mod commands;
@@ -11,6 +11,7 @@ mod daemon;
 mod demo;
 mod doctor;
 mod exit;
+mod http;
 mod output;
 mod services;
 mod target;

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::methods::Methods;
+use crate::observe::ObserveAttempts;
 use crate::shared::{Phase, Shared};
 use crate::{
     EngineConfig, Error, ErrorKind, Handlers, breaker, claimer, completer, keeper, materialiser, pruner, rescuer,
@@ -23,6 +24,7 @@ pub struct EngineBuilder {
     name: Option<String>,
     handlers: Vec<Arc<dyn Handlers>>,
     propagator: Option<Arc<dyn Propagate>>,
+    observer: Option<Arc<dyn ObserveAttempts>>,
 }
 
 impl EngineBuilder {
@@ -35,6 +37,7 @@ impl EngineBuilder {
             name: None,
             handlers: Vec::new(),
             propagator: None,
+            observer: None,
         }
     }
 
@@ -56,6 +59,12 @@ impl EngineBuilder {
     /// calls.
     pub fn propagator(mut self, propagator: Arc<dyn Propagate>) -> Self {
         self.propagator = Some(propagator);
+        self
+    }
+
+    /// Tells this of each attempt that the store recorded for this engine, in place of any before.
+    pub fn observer(mut self, observer: Arc<dyn ObserveAttempts>) -> Self {
+        self.observer = Some(observer);
         self
     }
 
@@ -101,6 +110,7 @@ impl EngineBuilder {
         let works = !methods.is_empty();
         let mut shared = Shared::new(self.store, self.clock, self.entropy, self.config, name, methods, runtime);
         shared.propagator = self.propagator;
+        shared.observer = self.observer;
         let shared = Arc::new(shared);
         shared.measure_skew().await.map_err(|error| Error::from_store("the store does not tell its time", error))?;
         // Before the loops: whatever fails from here on, dropping the engine ends what was begun.

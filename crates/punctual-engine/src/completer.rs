@@ -2,11 +2,13 @@
 //! store has said what became of each. Resending is safe, since a finish is idempotent by task, attempt and fence.
 
 use crate::completions::Entry;
+use crate::observe::AttemptEnd;
 use crate::pacing::Pace;
 use crate::record::write_error;
 use crate::shared::{Phase, Shared};
 use crate::span;
 use punctual_task::{Finish, Finished, Next, Outcome, StoreError, StoreErrorKind, TaskState, WorkerId};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tracing::Instrument;
 
@@ -128,6 +130,7 @@ fn note(shared: &Shared, entry: &Entry, result: Finished) {
     }
     let stats = &shared.stats;
     stats.finished.add(1);
+    observed(shared, entry);
     match finish.outcome {
         Outcome::Panicked => stats.panicked.add(1),
         Outcome::TimedOut => stats.timed_out.add(1),
@@ -159,5 +162,24 @@ fn note(shared: &Shared, entry: &Entry, result: Finished) {
             }
             shared.claims.due_at(due);
         }
+    }
+}
+
+/// Tells the observer, whose panic is no reason to stop recording.
+fn observed(shared: &Shared, entry: &Entry) {
+    let (Some(observer), Some(seen)) = (&shared.observer, &entry.seen) else { return };
+    let finish = &entry.finish;
+    let end = AttemptEnd {
+        task: finish.task,
+        n: finish.n,
+        method: &seen.method,
+        queue: &seen.queue,
+        schedule: seen.schedule.as_deref(),
+        outcome: finish.outcome,
+        next: finish.next,
+        ended: finish.ended,
+    };
+    if catch_unwind(AssertUnwindSafe(|| observer.ended(&end))).is_err() {
+        tracing::error!(task = %finish.task, "the observer of attempts panicked");
     }
 }

@@ -3,6 +3,7 @@
 //! It needs no bound of its own: an entry stands for a claimed task, and the claimer stops at
 //! [`Completions::is_behind`].
 
+use crate::observe::Seen;
 use punctual_task::{Finish, ScheduleId, TaskId, WorkerId};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -27,6 +28,8 @@ pub(crate) struct Entry {
     pub(crate) backfilled: bool,
     /// Whether the store refused the real end for a lasting reason, and this one says so in its place.
     pub(crate) replaced: bool,
+    /// What an observer wants to know besides, if there is one.
+    pub(crate) seen: Option<Box<Seen>>,
 }
 
 /// The queue.
@@ -184,6 +187,7 @@ mod tests {
             failed_of: None,
             backfilled: false,
             replaced: false,
+            seen: None,
         }
     }
 

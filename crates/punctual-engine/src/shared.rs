@@ -7,6 +7,7 @@ use crate::job::Job;
 use crate::lane::Lane;
 use crate::lease::Lease;
 use crate::methods::Methods;
+use crate::observe::{ObserveAttempts, Seen};
 use crate::signals::{ClaimSignals, SweepSignals};
 use crate::stats::Counters;
 use crate::waiters::Waiters;
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) failing: Failing,
     /// What ties spans into traces, if anything.
     pub(crate) propagator: Option<Arc<dyn Propagate>>,
+    /// Who is told of recorded attempts, if anyone.
+    pub(crate) observer: Option<Arc<dyn ObserveAttempts>>,
     phase: watch::Sender<Phase>,
     /// The store's clock less ours, in microseconds, as last measured.
     skew: AtomicI64,
@@ -90,6 +93,7 @@ impl Shared {
             zones: Zones::default(),
             failing: Failing::default(),
             propagator: None,
+            observer: None,
             phase: watch::Sender::new(Phase::Running),
             skew: AtomicI64::new(0),
             tasks: Mutex::default(),
@@ -230,7 +234,12 @@ impl Shared {
         let failed = matches!(finish.next, Next::Final(TaskState::Failed));
         let failed_of = occurrence.filter(|_| failed).map(|occurrence| occurrence.name.clone());
         let worker = job.worker;
-        self.completions.push(Entry { finish, worker, schedule, failed_of, backfilled, replaced: false })
+        let seen = self.observer.is_some().then(|| {
+            let claimed = &job.claimed;
+            let schedule = occurrence.map(|occurrence| occurrence.name.clone());
+            Box::new(Seen { method: claimed.method.clone(), queue: claimed.queue.clone(), schedule })
+        });
+        self.completions.push(Entry { finish, worker, schedule, failed_of, backfilled, replaced: false, seen })
     }
 
     /// Counts and reports a call that the store failed.

@@ -4,7 +4,7 @@ use super::catalog::Catalog;
 use super::failures::{bad_field, from_input};
 use crate::text::{parse_duration, parse_instant, shown};
 use punctual::engine::Engine;
-use punctual::task::{Page, Policy, TaskFilter, TaskId, TaskState, check_name};
+use punctual::task::{BadTaskId, Page, Policy, TaskFilter, TaskId, TaskState, check_name};
 use punctual::{Bytes, Status};
 use punctual_admin::{StoredTask, TaskDraft, TaskQuery};
 use std::time::Duration;
@@ -27,7 +27,8 @@ const STATES: [TaskState; 7] = [
 pub(super) fn filter(query: TaskQuery) -> Result<(TaskFilter, Page), Status> {
     let TaskQuery { state, queue, method, schedule, before, limit: asked } = query;
     let state = state.as_deref().map(self::state).transpose()?;
-    let before = before.as_deref().map(id).transpose()?;
+    let before = before.as_deref().map(|text| text.parse()).transpose();
+    let before = before.map_err(|error: BadTaskId| Status::invalid_argument(format!("before: {error}")))?;
     Ok((TaskFilter { state, queue, method, schedule }, Page { before, limit: limit(asked, Page::default().limit)? }))
 }
 
@@ -49,7 +50,7 @@ pub(super) fn limit(asked: u32, default: u32) -> Result<u32, Status> {
 
 /// A task's id.
 pub(super) fn id(text: &str) -> Result<TaskId, Status> {
-    text.parse().map_err(|error: punctual::task::BadTaskId| Status::invalid_argument(error.to_string()))
+    text.parse().map_err(|error: BadTaskId| Status::invalid_argument(error.to_string()))
 }
 
 /// The ids of one act.

@@ -4,6 +4,7 @@ use crate::config::{
     ConfigFile, Given, Problem, SettingFlags, Settings, Source, key_of, problems, read_text, settings_of,
 };
 use crate::exit::Failure;
+use crate::http::Tokens;
 use crate::output::{Output, Shade, Table};
 use crate::target::TargetFlags;
 use clap::{Args, Subcommand};
@@ -62,7 +63,7 @@ Examples:
   punctual config check punctual.toml --json
 
 It names everything that is wrong, each with its line: settings that are not known, values of the wrong kind or out of their range; \
-then what does not go together, and certificates that cannot be read. Flags and the environment are left out. The exit code is 0 \
+then what does not go together, and certificates and tokens that cannot be read. Flags and the environment are left out. The exit code is 0 \
 where `punctual serve --config FILE` would take the file, else 2.")]
     Check(CheckArgs),
     /// Show every setting as a daemon would have it, and who says so.
@@ -115,6 +116,9 @@ fn check(args: &CheckArgs, output: &mut Output) -> Result<(), Failure> {
         let certificates = resolved.tls.as_ref().map(|files| files.load().map(drop)).transpose();
         if let Err(error) = certificates {
             found.push(Problem { line: None, message: format!("[tls] {error}") });
+        }
+        if let Some(Err(error)) = resolved.http.tokens.as_deref().map(Tokens::read) {
+            found.push(Problem { line: None, message: format!("[http] tokens: {error}") });
         }
     }
     let file = args.file.display().to_string();

@@ -226,7 +226,10 @@ fn meant<'a>(known: &'a [Vec<String>], tables: &[String], name: &str) -> Option<
         let off = distance(section.get(..COMPARED_BYTES_MAX).unwrap_or(section), at.first().map_or("", String::as_str));
         Some((near(to)?, off, *path))
     });
-    elsewhere.min_by_key(|(distance, off, _)| (*distance, *off)).map(|(_, _, path)| Meant::Elsewhere(path))
+    // Of equals the one that is in the fewest tables.
+    elsewhere
+        .min_by_key(|(distance, off, path)| (*distance, *off, path.len()))
+        .map(|(_, _, path)| Meant::Elsewhere(path))
 }
 
 /// How many characters have to be put in, left out or replaced to make one text of the other.

@@ -3,8 +3,9 @@
 use super::admission::AdmissionSection;
 use super::calls::{CallsSection, CompressionSection};
 use super::document::{self, Problem};
+use super::http::HttpSection;
 use super::limits::{LimitsSection, ServerSection};
-use super::{LogFormat, Settings, hosts, kept, log_format_of, on_doubt_of, retention, set_duration};
+use super::{LogFormat, Settings, kept, log_format_of, on_doubt_of, retention, set_duration};
 use crate::exit::{Exit, Failure};
 use crate::text::show_duration;
 use crate::tls::ServerFiles;
@@ -68,12 +69,6 @@ pub(crate) struct LogSection {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CommandsSection {
     pub(crate) allow: Option<bool>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct HttpSection {
-    pub(crate) allow: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,9 +200,7 @@ impl ConfigFile {
             settings.log_format = log_format_of(&format)?;
         }
         set(&mut settings.allow_commands, commands.allow);
-        if let Some(allow) = http.allow {
-            settings.http_allow = hosts("[http] allow", &allow)?;
-        }
+        http.apply(settings)?;
         store.apply(settings)?;
         engine.apply(settings)
     }
@@ -240,7 +233,7 @@ impl ConfigFile {
                 ),
             },
             commands: CommandsSection { allow: Some(settings.allow_commands) },
-            http: HttpSection { allow: Some(settings.http_allow.iter().map(ToString::to_string).collect()) },
+            http: HttpSection::of(settings),
             engine: EngineSection {
                 name: Some(settings.name.clone().unwrap_or_default()),
                 slots: Some(engine.slots),

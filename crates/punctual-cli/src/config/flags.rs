@@ -46,6 +46,12 @@ const COMMON: &[Row] = &[
         List("HOST"),
         "Send HTTP requests (Http/request) to these hosts only: example.org, *.example.org, 10.0.0.7:8080; may be given again",
     ),
+    (
+        "http.listen",
+        "http",
+        Text("HOST:PORT"),
+        "Serve HTTP here: the API, the JSON gateway, events, metrics and health. Off without it. Everyone who reaches it may do everything unless --http-tokens says otherwise",
+    ),
     ("engine.slots", "slots", Count, "How many attempts run at once"),
     ("engine.name", "name", Text("TEXT"), "The worker's name; host and process without it"),
     ("shutdown_grace", "shutdown-grace", TIME, "How long calls and attempts may go on after the signal to stop"),
@@ -102,6 +108,16 @@ const CONNECTIONS: &[Row] = &[
     ("server.shm_ring_bytes", "", Count, "What each ring of a shared memory connection holds"),
 ];
 
+const HTTP: &[Row] = &[
+    (
+        "http.hosts",
+        "",
+        List("HOST"),
+        "Further names under which HTTP requests may come in: punctual.example.org, *.internal:8080; may be given again",
+    ),
+    ("http.tokens", "", Text("FILE"), "Who may do what over HTTP: a file of lines that `punctual token new` prints"),
+];
+
 const ENGINE: &[Row] = &[
     ("engine.prefetch_max", "", Count, "Claimed tasks that may wait in memory"),
     ("engine.queues", "", List("QUEUE"), "Claim from these queues only; may be given again"),
@@ -133,7 +149,13 @@ struct Flag {
 }
 
 static FLAGS: LazyLock<Vec<Flag>> = LazyLock::new(|| {
-    let groups = [(None, COMMON), (Some("Calls"), CALLS), (Some("Connections"), CONNECTIONS), (Some("Tasks"), ENGINE)];
+    let groups = [
+        (None, COMMON),
+        (Some("Calls"), CALLS),
+        (Some("Connections"), CONNECTIONS),
+        (Some("HTTP"), HTTP),
+        (Some("Tasks"), ENGINE),
+    ];
     let flag = |heading, &(key, long, kind, help): &Row| {
         let long = if long.is_empty() { key.replace(['.', '_'], "-") } else { long.to_owned() };
         // The level has the variable that it had from the first.

@@ -100,6 +100,9 @@ impl CommandService {
             !file && !address.starts_with("inproc:")
         };
         match peer {
+            Some(address) if address == crate::http::DOOR => Err(Status::permission_denied(
+                "commands are not taken over HTTP; use the daemon's Unix socket file (--addr unix:/PATH)",
+            )),
             Some(address) if is_open(&address) => Err(Status::permission_denied(format!(
                 "commands are not taken over {address}, which every user of the machine reaches; use the daemon's Unix \
                  socket file (--addr unix:/PATH)"

@@ -11,6 +11,7 @@ mod crontabs;
 mod demo;
 mod doctor;
 mod help;
+mod http;
 mod incompatible;
 mod links;
 mod mariadb;

@@ -7,6 +7,7 @@ mod cancel;
 mod faults;
 mod lease;
 mod many;
+mod observed;
 mod reported;
 mod run;
 mod schedule;

@@ -54,7 +54,8 @@ impl fmt::Display for AllowedHost {
 }
 
 impl AllowedHost {
-    fn holds(&self, host: &str, port: Option<u16>) -> bool {
+    /// Whether this host, in lower case, and port are meant.
+    pub(crate) fn holds(&self, host: &str, port: Option<u16>) -> bool {
         let host = host.trim_end_matches('.');
         let named = if self.under {
             host.strip_suffix(self.host.as_str()).is_some_and(|before| before.ends_with('.'))
