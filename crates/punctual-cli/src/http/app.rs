@@ -22,6 +22,7 @@ use punctual::rpc::telemetry::prometheus::Metrics as CallMetrics;
 use punctual::{Channel, Code, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// What all routes share.
@@ -40,6 +41,8 @@ pub(super) struct App {
     pub(super) streams: Streams,
     pub(super) watch: Arc<Watch>,
     pub(super) started: Timestamp,
+    /// How long the head of a stream's answer waits for its first item.
+    pub(super) first_wait: Duration,
     draining: AtomicBool,
     stop: watch::Sender<bool>,
 }
@@ -71,6 +74,7 @@ impl App {
             streams: Streams::default(),
             watch: Arc::default(),
             started: SystemClock.timestamp(),
+            first_wait: gateway::FIRST_WAIT_MAX,
             draining: AtomicBool::new(false),
             stop: watch::Sender::new(false),
         })

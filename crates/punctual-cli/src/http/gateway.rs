@@ -15,6 +15,7 @@ use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+pub(super) use lines::FIRST_WAIT_MAX;
 use lines::Form;
 use punctual::contract::MethodDescription;
 use punctual::rpc::JsonReply;
@@ -76,7 +77,9 @@ pub(super) async fn answer(
         return Ok(body(StatusCode::OK, "application/json", reply));
     }
     match app.channel.stream_json(name, args, Vec::new(), true, options).await.map_err(failed)? {
-        JsonReply::Stream(items) => lines::answer(name, items, form(&parts.headers), app.stopping()).await,
+        JsonReply::Stream(items) => {
+            lines::answer(name, items, form(&parts.headers), app.first_wait, app.stopping()).await
+        }
         _ => Err(Refusal::new(Code::Internal, format!("{name} did not answer with the stream that it has"))),
     }
 }

@@ -6,8 +6,11 @@ use punctual_engine::{AttemptEnd, ObserveAttempts, TaskEnd, Verdict};
 use punctual_task::{Next, Outcome, TaskId, TaskState};
 use std::sync::{Arc, Mutex};
 
+/// A task, its attempt, how that ended, and the task's last state if it was the last.
+type Told = (TaskId, u32, Outcome, Option<TaskState>);
+
 #[derive(Debug, Default)]
-struct Heard(Mutex<Vec<(TaskId, u32, Outcome, Option<TaskState>)>>);
+struct Heard(Mutex<Vec<Told>>);
 
 impl ObserveAttempts for Heard {
     fn ended(&self, end: &AttemptEnd<'_>) {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// How long the answer's head waits for the first item: what is refused at once is refused with a status.
-const FIRST_WAIT_MAX: Duration = Duration::from_millis(500);
+pub(in crate::http) const FIRST_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// How items are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +42,10 @@ pub(super) async fn answer(
     method: &str,
     mut items: JsonStream,
     form: Form,
+    first_wait: Duration,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<Response, Refusal> {
-    let first = match tokio::time::timeout(FIRST_WAIT_MAX, items.next()).await {
+    let first = match tokio::time::timeout(first_wait, items.next()).await {
         Ok(Some(Err(error))) => return Err(refusal(method, error)),
         Ok(first) => Some(first),
         Err(_) => None,
