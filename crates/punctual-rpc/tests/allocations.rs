@@ -103,8 +103,19 @@ async fn note_many(channel: &Channel) {
 /// runs it, or where the handler runs in its connection's turn, the box that would become one.
 #[test]
 fn s22_a_call_allocates_nothing_on_the_client_and_one_task_on_the_server() {
+    steady_state("unix");
+}
+
+/// The same through shared memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn s22_shm_a_call_allocates_nothing_on_the_client_and_one_task_on_the_server() {
+    steady_state("shm");
+}
+
+fn steady_state(scheme: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let address = format!("unix:{}", dir.path().join("socket").display());
+    let address = format!("{scheme}:{}", dir.path().join("socket").display());
     let (bound, is_bound) = mpsc::channel();
     let (turn, mut turns) = tokio::sync::mpsc::channel::<()>(1);
     // The server has a thread of its own, so that each side is counted alone.

@@ -20,6 +20,7 @@ macro_rules! over_every_transport {
         mod tcp { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Tcp).await } )* }
         mod tls { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Tls).await } )* }
         mod unix { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Unix).await } )* }
+        #[cfg(target_os = "linux")]
         mod shm { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Shm).await } )* }
         mod inproc { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Inproc).await } )* }
         mod faulty { $($(#[$doc])* #[tokio::test] async fn $name() { super::$name(super::Kind::Faulty).await } )* }
@@ -34,6 +35,7 @@ macro_rules! over_every_transport {
         mod unix {
             $($(#[$doc])* #[tokio::test(start_paused = true)] async fn $name() { super::$name(super::Kind::Unix).await } )*
         }
+        #[cfg(target_os = "linux")]
         mod shm {
             $($(#[$doc])* #[tokio::test(start_paused = true)] async fn $name() { super::$name(super::Kind::Shm).await } )*
         }
