@@ -25,5 +25,5 @@ pub use schedule::{
     ScheduleReport, Triggered, ZoneLine,
 };
 pub use server::ServerInfo;
-pub use task::{AttemptLine, StoredTask, TaskAct, TaskDraft, TaskLine, TaskQuery, TaskReport};
+pub use task::{AttemptLine, ProgressLine, StoredTask, TaskAct, TaskDraft, TaskLine, TaskQuery, TaskReport};
 pub use worker::WorkerLine;

@@ -66,6 +66,25 @@ pub struct TaskReport {
     pub run: Option<u64>,
     /// Every finished attempt, in order.
     pub attempts: Vec<AttemptLine>,
+    /// What its attempts said of themselves last, if they said anything.
+    #[serde(default)]
+    pub progress: Option<ProgressLine>,
+}
+
+/// What an attempt said of itself.
+#[punctual::message]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgressLine {
+    /// The attempt's number.
+    pub attempt: u32,
+    /// When it said so.
+    pub at: String,
+    /// How far it was, 0 to 100, if it knew.
+    pub percent: Option<u8>,
+    /// What it did.
+    pub message: String,
+    /// The size of the checkpoint that the next attempt finds, in bytes; absent where there is none.
+    pub checkpoint_bytes: Option<u64>,
 }
 
 /// One attempt.

@@ -3,6 +3,7 @@
 use crate::scope::CURRENT;
 use crate::{CancelReason, Host, Identity, Metadata, MetadataError, Peer, Scoped, TaskScope, TraceContext};
 use punctual_clock::Instant;
+use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -114,6 +115,14 @@ impl Context {
     #[must_use]
     pub fn task(&self) -> Option<&TaskScope> {
         self.task.as_deref()
+    }
+
+    /// The runtime's own host with the key that it gave, or `None` where the host is of another kind. For the runtime that made
+    /// this context: what more it can do for a handler, it offers itself.
+    #[must_use]
+    pub fn host_as<H: Host>(&self) -> Option<(Arc<H>, u64)> {
+        let host: Arc<dyn Any + Send + Sync> = Arc::<dyn Host>::clone(&self.host);
+        Some((host.downcast().ok()?, self.key))
     }
 
     /// Why the call or attempt was cancelled, or `None` where it was not. A clone that outlives the handler is told for

@@ -2,6 +2,7 @@
 
 use crate::{Identity, MetadataError};
 use punctual_clock::Clock;
+use std::any::Any;
 use std::fmt;
 use std::task::{self, Poll};
 
@@ -65,7 +66,9 @@ impl Peer {
 ///
 /// One host serves many calls; `key` is the number that it gave to [`Context::new`](crate::Context::new). A key that
 /// the host no longer knows has ended: it is not cancelled and never will be.
-pub trait Host: Send + Sync + 'static {
+///
+/// It is [`Any`], so that a runtime finds its own host again in a context: [`Context::host_as`](crate::Context::host_as).
+pub trait Host: Any + Send + Sync {
     /// The clock that deadlines are measured with.
     fn clock(&self) -> &dyn Clock;
 

@@ -5,8 +5,8 @@ use crate::methods::Methods;
 use crate::observe::ObserveAttempts;
 use crate::shared::{Phase, Shared};
 use crate::{
-    EngineConfig, Error, ErrorKind, Handlers, breaker, claimer, completer, keeper, materialiser, pruner, rescuer,
-    zone_check,
+    EngineConfig, Error, ErrorKind, Handlers, breaker, claimer, completer, keeper, materialiser, pruner, reports,
+    rescuer, zone_check,
 };
 use punctual_clock::{Clock, Entropy, SeededEntropy, SystemClock};
 use punctual_context::Propagate;
@@ -134,6 +134,7 @@ fn begin(shared: &Arc<Shared>) -> Result<(), Error> {
     shared.spawn_loop("completer", completer::run);
     shared.spawn_loop("claimer", claimer::run);
     shared.spawn_loop("materialiser", materialiser::run);
+    shared.spawn_loop("reports", reports::run);
     shared.spawn_loop("rescuer", rescuer::run);
     shared.spawn_loop("pruner", pruner::run);
     shared.spawn_loop("zone check", zone_check::run);

@@ -7,7 +7,7 @@ use crate::pacing::Pace;
 use crate::record::write_error;
 use crate::shared::{Phase, Shared};
 use crate::span;
-use punctual_task::{Finish, Finished, Next, Outcome, StoreError, StoreErrorKind, TaskState, WorkerId};
+use punctual_task::{Finish, Finished, FollowUp, Next, Outcome, StoreError, StoreErrorKind, TaskState, WorkerId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tracing::Instrument;
@@ -21,6 +21,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         tokio::task::yield_now().await;
         let mut taken =
             Taken { shared: &shared, parts: vec![shared.completions.take_batch(count_max)], again: Vec::new() };
+        // An end takes its task from the worker: what its attempt said comes before.
+        shared.reports.flush(&shared, true).await;
         record(&shared, &mut taken).await;
         let stuck = !taken.again.is_empty();
         drop(taken);
@@ -50,7 +52,8 @@ impl Drop for Taken<'_> {
 
 /// Records a batch, in halves where the store refuses the whole for a lasting reason.
 async fn record(shared: &Shared, taken: &mut Taken<'_>) {
-    while let Some(part) = taken.parts.last() {
+    while let Some(part) = taken.parts.last_mut() {
+        name_follow_ups(shared, part).await;
         let Some(worker) = part.first().map(|entry| entry.worker) else {
             taken.parts.pop();
             continue;
@@ -82,13 +85,36 @@ async fn record(shared: &Shared, taken: &mut Taken<'_>) {
     }
 }
 
+/// Gives each follow-up its id. It keeps it however often it is sent, so that it is written once.
+async fn name_follow_ups(shared: &Shared, part: &mut [Entry]) {
+    let mut pace = Pace::default();
+    for follow_up in
+        part.iter_mut().flat_map(|entry| &mut entry.follow_ups).filter(|follow_up| follow_up.then.id.0 == 0)
+    {
+        loop {
+            match shared.ids.take(&*shared.store).await {
+                Ok(id) => {
+                    follow_up.then.id = id;
+                    break;
+                }
+                Err(error) => {
+                    shared.store_failed("drawing ids for follow-ups", &error);
+                    tokio::time::sleep(pace.failed(&*shared.entropy)).await;
+                }
+            }
+        }
+    }
+}
+
 /// Sends until the store gives a lasting answer.
 async fn send(shared: &Shared, worker: WorkerId, part: &[Entry]) -> Result<Vec<Finished>, StoreError> {
     let mut pace = Pace::default();
     loop {
         shared.stats.finish_calls.add(1);
         let finishes: Vec<Finish> = part.iter().map(|entry| entry.finish.clone()).collect();
-        match shared.store.finish(worker, finishes).instrument(span::finish(part.len())).await {
+        let follow_ups: Vec<FollowUp> = part.iter().flat_map(|entry| &entry.follow_ups).cloned().collect();
+        let sending = shared.store.finish_then(worker, finishes, follow_ups);
+        match sending.instrument(span::finish(part.len())).await {
             Ok(results) if results.len() == part.len() => return Ok(results),
             Ok(results) => {
                 let text = format!("{} finishes were answered with {} results", part.len(), results.len());
@@ -115,6 +141,7 @@ fn refused_alone(parts: &mut Vec<Vec<Entry>>, mut entry: Entry, error: &StoreErr
     entry.finish.out = write_error(&format!("the attempt {ended}, but the store refused its record: {error}"), b"");
     entry.finish.outcome = Outcome::Failed;
     entry.finish.next = Next::Final(TaskState::Failed);
+    entry.follow_ups.clear();
     entry.replaced = true;
     parts.push(vec![entry]);
     None
@@ -127,6 +154,11 @@ fn note(shared: &Shared, entry: &Entry, result: Finished) {
         shared.stats.refused.add(1);
         tracing::warn!(task = %finish.task, "a finish was refused: the task had been taken from this worker");
         return;
+    }
+    if result == Finished::Applied
+        && entry.follow_ups.iter().any(|next| shared.methods.get(&next.then.method).is_some())
+    {
+        shared.claims.due_now();
     }
     let stats = &shared.stats;
     stats.finished.add(1);

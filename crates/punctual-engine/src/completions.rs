@@ -4,7 +4,7 @@
 //! [`Completions::is_behind`].
 
 use crate::observe::Seen;
-use punctual_task::{Finish, ScheduleId, TaskId, WorkerId};
+use punctual_task::{Finish, FollowUp, ScheduleId, TaskId, WorkerId};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,8 @@ const BATCH_BYTES_MAX: usize = 3 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) finish: Finish,
+    /// What is written with it. The tasks have the id 0 until the entry is first sent.
+    pub(crate) follow_ups: Vec<FollowUp>,
     /// The fence that it was claimed under.
     pub(crate) worker: WorkerId,
     /// The schedule that it was an occurrence of.
@@ -30,6 +32,13 @@ pub(crate) struct Entry {
     pub(crate) replaced: bool,
     /// What an observer wants to know besides, if there is one.
     pub(crate) seen: Option<Box<Seen>>,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        let follow_ups = self.follow_ups.iter().map(|follow_up| follow_up.then.args.len());
+        self.finish.out.len() + follow_ups.sum::<usize>()
+    }
 }
 
 /// The queue.
@@ -120,7 +129,7 @@ impl Completions {
             .iter()
             .take(count_max)
             .take_while(|entry| {
-                bytes += entry.finish.out.len();
+                bytes += entry.bytes();
                 entry.worker == worker && bytes <= BATCH_BYTES_MAX
             })
             .count()
@@ -182,6 +191,7 @@ mod tests {
                 out: Bytes::from(vec![b'1'; bytes]),
                 next: Next::Final(TaskState::Succeeded),
             },
+            follow_ups: Vec::new(),
             worker: WorkerId(worker),
             schedule: None,
             failed_of: None,

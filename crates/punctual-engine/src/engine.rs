@@ -12,6 +12,7 @@ use punctual_task::schedule::Rule;
 use punctual_task::{
     BackfillPreview, BackfillRequest, CancelOutcome, RetryOutcome, ScheduleCommand, Steered, Store, TaskId, WorkerId,
 };
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,13 @@ impl Engine {
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.shared.store
+    }
+
+    /// The store as the kind that it is, or `None` where it is of another: `engine.store_as::<SqliteStore>()`.
+    #[must_use]
+    pub fn store_as<S: Store>(&self) -> Option<&S> {
+        let store: &dyn Any = &**self.store();
+        store.downcast_ref()
     }
 
     /// What the engine has done since it started.

@@ -1,5 +1,10 @@
 //! Storing calls: what can be said of one, and the write.
 
+mod follow;
+mod within;
+
+pub use within::Wake;
+
 use crate::pacing::Pace;
 use crate::shared::Shared;
 use crate::{Durable, Error, ErrorKind, service_of, span};
@@ -11,6 +16,7 @@ use punctual_task::{
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::{Instrument, Span};
 
@@ -57,7 +63,7 @@ impl<C> fmt::Debug for Task<C> {
 /// A call about to be stored. Await it to write it.
 #[must_use = "nothing is written before it is awaited"]
 pub struct Enqueue<'a, C> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     /// With an id that is drawn later.
     task: Result<NewTask, Error>,
     call: PhantomData<fn() -> C>,
@@ -66,7 +72,7 @@ pub struct Enqueue<'a, C> {
 /// Many calls of one method about to be stored with the same options. Await it to write them.
 #[must_use = "nothing is written before it is awaited"]
 pub struct EnqueueMany<'a, C> {
-    shared: &'a Shared,
+    shared: &'a Arc<Shared>,
     /// What all have in common; its arguments are empty.
     common: NewTask,
     args: Result<Vec<Bytes>, Error>,
@@ -142,7 +148,7 @@ impl<'a, C> Enqueue<'a, C> {
         self
     }
 
-    pub(crate) fn json(shared: &'a Shared, method: &str, args: Bytes) -> Self {
+    pub(crate) fn json(shared: &'a Arc<Shared>, method: &str, args: Bytes) -> Self {
         let policy = shared.methods.get(method).map_or(Policy::DEFAULT, |served| served.method.policy);
         let schema = shared.methods.get(method).map_or(0, |served| served.method.schema);
         let task = check_json(method, &args).map(|()| NewTask { args, ..template(method, policy, schema) });
@@ -151,7 +157,7 @@ impl<'a, C> Enqueue<'a, C> {
 }
 
 impl<'a, C: Durable> Enqueue<'a, C> {
-    pub(crate) fn typed(shared: &'a Shared, call: &C) -> Self {
+    pub(crate) fn typed(shared: &'a Arc<Shared>, call: &C) -> Self {
         let task = encode(call).map(|args| NewTask { args, ..template(C::METHOD, C::POLICY, C::schema_hash()) });
         Enqueue { shared, task, call: PhantomData }
     }
@@ -167,7 +173,7 @@ impl<'a, C> EnqueueMany<'a, C> {
 }
 
 impl<'a, C: Durable> EnqueueMany<'a, C> {
-    pub(crate) fn typed(shared: &'a Shared, calls: impl IntoIterator<Item = C>) -> Self {
+    pub(crate) fn typed(shared: &'a Arc<Shared>, calls: impl IntoIterator<Item = C>) -> Self {
         let args = calls.into_iter().map(|call| encode(&call)).collect();
         EnqueueMany { shared, common: template(C::METHOD, C::POLICY, C::schema_hash()), args, call: PhantomData }
     }
@@ -280,29 +286,45 @@ impl<'a, C> IntoFuture for EnqueueMany<'a, C> {
 impl Shared {
     /// Draws ids, writes, and tells the claimer.
     async fn write(&self, mut tasks: Vec<NewTask>) -> Result<Vec<Enqueued>, Error> {
-        let count = tasks.len();
         let method = tasks.first().map(|task| task.method.clone()).unwrap_or_default();
-        let ids = self
-            .insist(|| async { self.ids.take_many(&*self.store, count).await })
-            .await
-            .map_err(|error| not_enqueued(&method, None, error))?;
-        for (task, id) in tasks.iter_mut().zip(&ids) {
-            task.id = *id;
-        }
-        let served = tasks.iter().filter(|task| self.methods.get(&task.method).is_some());
-        let soonest = served.map(|task| task.due).min_by_key(|due| self.due_instant(*due));
+        self.name(&mut tasks).await?;
+        let first = tasks.first().map(|task| task.id);
+        let soonest = self.soonest(&tasks);
         // The same ids each time: a resend after a lost reply finds what the first one wrote.
         let written = self
             .insist(|| self.store.enqueue(tasks.clone()))
             .await
-            .map_err(|error| not_enqueued(&method, ids.first().copied(), error))?;
+            .map_err(|error| not_enqueued(&method, first, error))?;
+        self.written(&written, soonest);
+        Ok(written)
+    }
+
+    /// Gives each task an id.
+    async fn name(&self, tasks: &mut [NewTask]) -> Result<(), Error> {
+        let count = tasks.len();
+        let drawn = self.insist(|| async { self.ids.take_many(&*self.store, count).await }).await;
+        let method = tasks.first().map_or("", |task| &task.method);
+        let ids = drawn.map_err(|error| not_enqueued(method, None, error))?;
+        for (task, id) in tasks.iter_mut().zip(ids) {
+            task.id = id;
+        }
+        Ok(())
+    }
+
+    /// When the first of these that this engine runs becomes due.
+    fn soonest(&self, tasks: &[NewTask]) -> Option<Due> {
+        let served = tasks.iter().filter(|task| self.methods.get(&task.method).is_some());
+        served.map(|task| task.due).min_by_key(|due| self.due_instant(*due))
+    }
+
+    /// Tasks are there for all to see: counts them, and tells the claimer.
+    fn written(&self, written: &[Enqueued], soonest: Option<Due>) {
         self.stats.enqueued.add(written.iter().filter(|enqueued| enqueued.inserted).count());
         match soonest {
             Some(Due::Now) => self.claims.due_now(),
             Some(due) => self.claims.due_at(self.due_instant(due)),
             None => {}
         }
-        Ok(written)
     }
 
     fn due_instant(&self, due: Due) -> Timestamp {

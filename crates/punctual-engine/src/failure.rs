@@ -3,6 +3,7 @@
 use bytes::Bytes;
 pub use punctual_task::decide::Verdict;
 use std::fmt;
+use std::time::Duration;
 
 /// A failed attempt as the engine records it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,18 @@ impl Failure {
     #[must_use]
     pub fn dead_letter(message: impl Into<String>) -> Self {
         Self::new(message).with_verdict(Verdict::DeadLetter)
+    }
+
+    /// A failure after which the task waits for so long without an attempt being spent.
+    #[must_use]
+    pub fn snooze(message: impl Into<String>, wait: Duration) -> Self {
+        Self::new(message).with_verdict(Verdict::Snooze(wait))
+    }
+
+    /// A failure after which the task ends as cancelled: it is of no use any more.
+    #[must_use]
+    pub fn cancel(message: impl Into<String>) -> Self {
+        Self::new(message).with_verdict(Verdict::Cancel)
     }
 
     /// The same with another verdict.

@@ -3,11 +3,14 @@
 //! A lane runs one attempt after another, each under a key of its own. A context that outlives its attempt asks with an
 //! old key, and is told how that attempt ended.
 
+use crate::current::Notes;
 use crate::job::Job;
+use crate::reports::Reports;
+use crate::shared::Shared;
 use punctual_clock::{Clock, Instant, Timestamp};
 use punctual_context::{CancelReason, Host, Peer};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
@@ -17,6 +20,7 @@ pub(crate) struct Lane {
     pub(crate) number: u64,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
+    shared: OnceLock<Weak<Shared>>,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +35,8 @@ struct State {
     started: Timestamp,
     /// Why the attempt was asked to stop, first reason first.
     reason: Option<CancelReason>,
+    /// What the running handler has said.
+    notes: Notes,
     /// Attempts that were asked to stop and have ended, the newest last: a context may outlive its handler.
     stopped: VecDeque<(u64, CancelReason)>,
     /// When its future is dropped.
@@ -77,7 +83,7 @@ pub(crate) enum Orders {
 
 impl Lane {
     pub(crate) fn new(number: u64, clock: Arc<dyn Clock>) -> Self {
-        Lane { number, clock, state: Mutex::new(State::default()) }
+        Lane { number, clock, state: Mutex::new(State::default()), shared: OnceLock::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -92,6 +98,38 @@ impl Lane {
         state.deadline = None;
         state.reason = None;
         state.drop_at = None;
+        state.notes = Notes::default();
+    }
+
+    /// Lets the handler of attempt `key` say something, if it still runs and was not given up.
+    pub(crate) fn note<T>(&self, key: u64, say: impl FnOnce(&mut Notes) -> T) -> Option<T> {
+        let mut state = self.lock();
+        (state.runs(key) && !state.abandoned).then(|| say(&mut state.notes))
+    }
+
+    /// Hands on what the running handler said of itself since the last time. Under the lock, so that it is behind what its end
+    /// hands on or before it, and never between the two.
+    pub(crate) fn report(&self, reports: &Reports, now: Timestamp) {
+        let mut state = self.lock();
+        let Some(job) = state.job.clone().filter(|_| state.deadline.is_some() && !state.abandoned) else { return };
+        if let Some(report) = state.notes.take_report(job.claimed.task, job.claimed.n, now) {
+            reports.push(job.worker, report);
+        }
+    }
+
+    /// The engine that runs it, from its first job on.
+    pub(crate) fn belongs_to(&self, shared: &Arc<Shared>) {
+        self.shared.get_or_init(|| Arc::downgrade(shared));
+    }
+
+    /// The engine that runs it, while there is one.
+    pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.get()?.upgrade()
+    }
+
+    /// What the handler has said. It can say nothing more once the attempt has ended.
+    pub(crate) fn take_notes(&self) -> Notes {
+        std::mem::take(&mut self.lock().notes)
     }
 
     /// Begins the attempt and gives its key.

@@ -115,13 +115,23 @@ async fn run(shared: &Shared, lane: &Arc<Lane>, job: &Arc<Job>, timer: &mut Time
         // What it said is in the record of the attempt, and not here: it may hold what was in the arguments.
         tracing::warn!(task = %claimed.task, method = claimed.method, "a handler panicked");
     }
+    let mut notes = lane.take_notes();
+    if let Some(report) = notes.take_report(claimed.task, claimed.n, over) {
+        shared.reports.push(job.worker, report);
+    }
+    let ended = match (ended, notes.on_error) {
+        (Ended::Returned(Err(failure)), Some(verdict)) => Ended::Returned(Err(failure.with_verdict(verdict))),
+        (ended, _) => ended,
+    };
     match conclude(claimed, terms, ended, reason, times(over), &*shared.entropy) {
         Conclusion::Finish(finish) => {
             span::ran(&span, finish.outcome);
             drop(span);
-            Flow::woke(shared.complete(job, finish))
+            Flow::woke(shared.complete_with(job, finish, notes.follow_ups))
         }
         Conclusion::HandBack => {
+            // The next attempt goes on where this one said.
+            shared.reports.flush(shared, false).await;
             shared.claims.give_back(job);
             Flow::Yield
         }
@@ -202,7 +212,8 @@ impl Shared {
             );
             let out = timed_out(terms.timeout());
             let (task, n, outcome) = (claimed.task, claimed.n, Outcome::TimedOut);
-            self.complete(&job, Finish { task, n, started, ended, outcome, out, next });
+            let finish = Finish { task, n, started, ended, outcome, out, next };
+            self.complete_with(&job, finish, lane.take_notes().follow_ups);
             let lane = self.work.replace(&lane, job.is_suspect(), &self.clock);
             self.spawn_lanes(lane.into_iter().collect());
         }

@@ -8,6 +8,7 @@ use crate::lane::Lane;
 use crate::lease::Lease;
 use crate::methods::Methods;
 use crate::observe::{ObserveAttempts, Seen};
+use crate::reports::Reports;
 use crate::signals::{ClaimSignals, SweepSignals};
 use crate::stats::Counters;
 use crate::waiters::Waiters;
@@ -17,7 +18,7 @@ use crate::{EngineConfig, runner};
 use punctual_clock::{Clock, Entropy, Timestamp};
 use punctual_context::Propagate;
 use punctual_task::decide::Terms;
-use punctual_task::{Claimed, Finish, Next, Policy, Store, StoreError, TaskState};
+use punctual_task::{Claimed, Finish, FollowOn, FollowUp, NewTask, Next, Policy, Store, StoreError, TaskState};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub(crate) claims: ClaimSignals,
     pub(crate) sweeps: SweepSignals,
     pub(crate) waiters: Waiters,
+    pub(crate) reports: Reports,
     pub(crate) zones: Zones,
     pub(crate) failing: Failing,
     /// What ties spans into traces, if anything.
@@ -90,6 +92,7 @@ impl Shared {
             claims: ClaimSignals::default(),
             sweeps: SweepSignals::default(),
             waiters: Waiters::default(),
+            reports: Reports::default(),
             zones: Zones::default(),
             failing: Failing::default(),
             propagator: None,
@@ -196,6 +199,7 @@ impl Shared {
     /// Runs lanes.
     pub(crate) fn spawn_lanes(self: &Arc<Self>, lanes: Vec<Arc<Lane>>) {
         for lane in lanes {
+            lane.belongs_to(self);
             let task = self.runtime.spawn(runner::run_lane(Arc::clone(self), lane));
             self.keep(task.abort_handle());
         }
@@ -228,6 +232,14 @@ impl Shared {
 
     /// Hands a finish to the completer. Gives whether that woke it.
     pub(crate) fn complete(&self, job: &Job, finish: Finish) -> bool {
+        self.complete_with(job, finish, Vec::new())
+    }
+
+    /// The same, with what its handler wants to follow.
+    pub(crate) fn complete_with(&self, job: &Job, finish: Finish, follow_ups: Vec<(FollowOn, NewTask)>) -> bool {
+        let (task, n) = (finish.task, finish.n);
+        let follow_ups = follow_ups.into_iter().filter(|(on, _)| on.follows(finish.next));
+        let follow_ups = follow_ups.map(|(on, then)| FollowUp { task, n, on, then }).collect();
         let occurrence = job.claimed.occurrence.as_ref();
         let schedule = occurrence.map(|occurrence| occurrence.schedule);
         let backfilled = occurrence.is_some_and(|occurrence| occurrence.pass > 0);
@@ -239,7 +251,16 @@ impl Shared {
             let schedule = occurrence.map(|occurrence| occurrence.name.clone());
             Box::new(Seen { method: claimed.method.clone(), queue: claimed.queue.clone(), schedule })
         });
-        self.completions.push(Entry { finish, worker, schedule, failed_of, backfilled, replaced: false, seen })
+        self.completions.push(Entry {
+            finish,
+            follow_ups,
+            worker,
+            schedule,
+            failed_of,
+            backfilled,
+            replaced: false,
+            seen,
+        })
     }
 
     /// Counts and reports a call that the store failed.

@@ -4,6 +4,7 @@ use crate::answers::cell;
 use crate::connection::Session;
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
+use crate::follow_ups::Followers;
 use crate::holdings;
 use crate::script::Script;
 use crate::workers::{SHARE, check_alive};
@@ -12,7 +13,7 @@ use mysql_async::Row;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
 use punctual_task::rows::Code;
-use punctual_task::{AttemptRecord, Finish, Finished, Next, Outcome, StoreError, WorkerId};
+use punctual_task::{AttemptRecord, Finish, Finished, FollowUp, Next, Outcome, StoreError, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many attempts one finish may report.
@@ -56,8 +57,10 @@ pub(crate) async fn finish(
     session: &mut Session,
     worker: WorkerId,
     finishes: &[Finish],
+    follow_ups: &[FollowUp],
     unsure: &mut Option<Vec<Finished>>,
 ) -> Done<Vec<Finished>> {
+    let followers = Followers::prepare(session, follow_ups).await?;
     let mut first = Script::of(SHARE, &[worker.0.into()]);
     first.add(holdings::LOCK, &[worker.0.into()]);
     first.add(ASKED, &[worker.0.into()]);
@@ -69,6 +72,7 @@ pub(crate) async fn finish(
     let mut ends = Ends::new(moment.now);
     let mut given = Vec::with_capacity(finishes.len());
     let mut unheld = Vec::new();
+    let mut applied: BTreeMap<(i64, u32), Next> = BTreeMap::new();
     for (at, finish) in finishes.iter().enumerate() {
         let held = holding.get(finish.task.0).is_some_and(|held| held.n == finish.n);
         let Some(held) = held.then(|| holding.take(finish.task.0)).flatten() else {
@@ -88,7 +92,9 @@ pub(crate) async fn finish(
             outcome: finish.outcome,
             out: finish.out.clone(),
         };
-        match settle(finish.next, asked) {
+        let next = settle(finish.next, asked);
+        applied.insert((finish.task.0, finish.n), next);
+        match next {
             Next::Final(state) => ends.end(Ending::from(&held), record, state),
             Next::Again { due, spent } => {
                 ends.again(&held, record, Again { due: due.max(moment.now), n: held.n, spent, losses: 0 });
@@ -109,10 +115,11 @@ pub(crate) async fn finish(
         session.end().await?;
         return Ok(given);
     }
-    *unsure = Some(given.clone());
     let mut script = Script::new();
     holdings::write(&mut holding, &mut script);
     ends.write(&mut script);
+    let script = followers.write(session, script, &applied).await?;
+    *unsure = Some(given.clone());
     session.commit(script).await?;
     Ok(given)
 }

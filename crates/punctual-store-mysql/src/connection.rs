@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a packet of statements grows, in bytes: longer ones are slower than their parts.
-const PACKET_BYTES_MAX: usize = 3 << 20;
+pub(crate) const PACKET_BYTES_MAX: usize = 3 << 20;
 /// What a packet needs beside its statements, in bytes.
 const PACKET_BYTES_KEPT: usize = 1024;
 /// How long it may take to connect.
@@ -213,7 +213,7 @@ impl Session {
 
 /// Sends a packet of `count` statements and reads what each of them gave. The driver cannot tell a last statement without
 /// rows from the end, so they are counted.
-async fn exchange(conn: &mut Conn, packet: &[u8], count: usize, sets: &mut Vec<Set>) -> Done<()> {
+pub(crate) async fn exchange(conn: &mut impl Queryable, packet: &[u8], count: usize, sets: &mut Vec<Set>) -> Done<()> {
     let mut result = conn.query_iter(packet).await?;
     for _ in 0..count {
         let (affected, drawn) = (result.affected_rows(), result.last_insert_id().unwrap_or(0));

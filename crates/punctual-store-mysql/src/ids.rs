@@ -53,7 +53,7 @@ impl Ids {
 
     /// Whether an id is known to be drawn. One that somebody used although this store has yet to give it away makes it
     /// forget its block.
-    fn knows(&self, id: i64) -> bool {
+    pub(crate) fn knows(&self, id: i64) -> bool {
         let mut state = self.state();
         if (state.next..state.end).contains(&id) {
             state.next = state.end;

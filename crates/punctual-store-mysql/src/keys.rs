@@ -58,21 +58,31 @@ pub(crate) async fn holder(session: &mut Session, key: &UniqueKey, target: u32) 
     rows.first().map(|row| cell(row, 0)).transpose()
 }
 
-/// Takes a key for a task. Gives the task that holds it, if another does. The key's row is locked afterwards.
-pub(crate) async fn take(session: &mut Session, key: &UniqueKey, lane: &Lane, task: i64) -> Done<Option<i64>> {
-    let target = match key.scope {
+/// The number of the method or queue in which a key counts.
+pub(crate) fn target(key: &UniqueKey, lane: &Lane) -> u32 {
+    match key.scope {
         KeyScope::Method => lane.method,
         KeyScope::Queue => lane.queue,
-    };
+    }
+}
+
+/// Adds what takes a key for a task unless another holds it.
+pub(crate) fn add_take(script: &mut Script, key: &UniqueKey, target: u32, task: i64) {
     let (waiting, plus) = match key.hold {
         KeyHold::Waiting => (true, None),
         KeyHold::Finished => (false, None),
         KeyHold::FinishedPlus(time) => (false, Some(i64::try_from(time.as_micros()).unwrap_or(i64::MAX / 4))),
     };
     let (scope, text) = (key.scope.code(), key.text.as_str());
-    let mut script =
-        Script::of(TAKE, &[scope.into(), target.into(), text.into(), task.into(), waiting.into(), plus.into()]);
-    script.add(HOLDER, &[scope.into(), target.into(), text.into()]);
+    script.add(TAKE, &[scope.into(), target.into(), text.into(), task.into(), waiting.into(), plus.into()]);
+}
+
+/// Takes a key for a task. Gives the task that holds it, if another does. The key's row is locked afterwards.
+pub(crate) async fn take(session: &mut Session, key: &UniqueKey, lane: &Lane, task: i64) -> Done<Option<i64>> {
+    let target = target(key, lane);
+    let mut script = Script::new();
+    add_take(&mut script, key, target, task);
+    script.add(HOLDER, &[key.scope.code().into(), target.into(), key.text.as_str().into()]);
     let mut answers = session.run(&script).await?;
     answers.skip(1)?;
     let rows = answers.rows()?;

@@ -19,6 +19,7 @@ mod counters;
 mod definitions;
 mod ends;
 mod errors;
+mod follow_ups;
 mod groups;
 mod holdings;
 mod ids;
@@ -30,6 +31,7 @@ mod names;
 mod packed;
 #[cfg(test)]
 mod plans;
+mod progress;
 mod queues;
 mod ready;
 mod redrives;
@@ -41,6 +43,7 @@ mod shared;
 mod store;
 mod tasks;
 mod threads;
+mod transaction;
 mod workers;
 
 pub use attempts::FINISH_MAX;

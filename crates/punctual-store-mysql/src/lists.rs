@@ -11,6 +11,7 @@ use crate::connection::Session;
 use crate::errors::{Done, Fault};
 use crate::keys;
 use crate::names::{self, Lane};
+use crate::progress;
 use crate::script::{Script, Value};
 use crate::tasks::{self, TaskRow, calls};
 use bytes::Bytes;
@@ -78,10 +79,12 @@ pub(crate) async fn detail(session: &mut Session, id: TaskId) -> Done<Option<Tas
     let mut first = Script::of(CLAIMS, &[]);
     first.add(attempts::OF_TASK, &[id.0.into()]);
     first.add(keys::HELD, &[id.0.into()]);
+    first.add(progress::OF, &[id.0.into()]);
     let (_, mut answers) = session.begin_reading(&first).await?;
     let running = running(&answers.rows()?)?;
     let records = answers.rows()?;
     let key = answers.rows()?.first().map(|row| cell(row, 0)).transpose()?;
+    let progress = answers.rows()?.first().map(progress::from_row).transpose()?;
     let rows = tasks::read(session, &[id.0]).await?;
     let Some(row) = rows.get(&id.0) else {
         session.end().await?;
@@ -92,7 +95,7 @@ pub(crate) async fn detail(session: &mut Session, id: TaskId) -> Done<Option<Tas
     let call = calls(session, &[row]).await?.pop().ok_or_else(|| Fault::bug("a task without a call"))??;
     session.end().await?;
     let attempts = records.iter().map(|row| attempts::from_row(row, 0)).collect::<Done<_>>()?;
-    Ok(Some(TaskDetail { view, args: call.args, options: call.options, key, attempts }))
+    Ok(Some(TaskDetail { view, args: call.args, options: call.options, key, progress, attempts }))
 }
 
 /// The lanes that a filter leaves, ascending.

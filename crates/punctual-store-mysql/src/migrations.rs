@@ -46,12 +46,20 @@ impl Migration {
     }
 }
 
-static MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "first",
-    up: include_str!("../migrations/0001_first.up.sql"),
-    down: include_str!("../migrations/0001_first.down.sql"),
-}];
+static MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "first",
+        up: include_str!("../migrations/0001_first.up.sql"),
+        down: include_str!("../migrations/0001_first.down.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "progress",
+        up: include_str!("../migrations/0002_progress.up.sql"),
+        down: include_str!("../migrations/0002_progress.down.sql"),
+    },
+];
 
 /// How long one statement of a migration may take: on large tables they are copied.
 const STATEMENT_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -77,7 +85,7 @@ const FORGET: &str = "DELETE FROM punctual_migration WHERE version = ?";
 const FORGET_ALL: &str = "DROP TABLE punctual_migration";
 const LOCK: &str = "SELECT GET_LOCK(?, ?)";
 const UNLOCK: &str = "DO RELEASE_LOCK(?)";
-const IDENTITY: &str = "SELECT value FROM punctual_meta WHERE name = 'identity'";
+pub(crate) const IDENTITY: &str = "SELECT value FROM punctual_meta WHERE name = 'identity'";
 const ADD_IDENTITY: &str = "INSERT IGNORE INTO punctual_meta (name, value) VALUES ('identity', ?)";
 const ALIVE: &str = "SELECT COUNT(*) FROM punctual_lease WHERE ends > ?";
 

@@ -5,6 +5,7 @@ use crate::connection::Session;
 use crate::ends::{KIND_ENDED, KIND_FAILED};
 use crate::errors::Done;
 use crate::keys;
+use crate::progress;
 use crate::script::Script;
 use crate::workers;
 use bytes::Bytes;
@@ -72,6 +73,7 @@ pub(crate) async fn prune(
     script.parts(DELETE_ATTEMPTS, &work.doomed);
     script.parts(DELETE_BODIES, &work.doomed);
     script.parts(DELETE_TASKS, &work.doomed);
+    progress::forget(&mut script, &work.doomed);
     let tasks = u32::try_from(work.doomed.len()).unwrap_or(u32::MAX);
     let mut pruned = Pruned { tasks, more: tasks > 0 && tasks >= work.limit };
     if let Some(keep) = retention.ended {

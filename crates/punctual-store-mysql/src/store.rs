@@ -10,13 +10,13 @@ use crate::schedules::{commands, sweeps, views};
 use crate::script::Script;
 use crate::shared::{Lanes, Running, Shared};
 use crate::threads::Thread;
-use crate::{attempts, cancels, claims, ids, lists, queues, redrives, rescues, retention, tasks, workers};
+use crate::{attempts, cancels, claims, ids, lists, progress, queues, redrives, rescues, retention, tasks, workers};
 use punctual_clock::Timestamp;
 use punctual_task::{
-    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
-    Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail,
-    TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
+    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, FollowUp, IdBlock,
+    Loss, Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Report, Rescue, Retention, RetryOutcome,
+    ScheduleCommand, ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport,
+    TaskDetail, TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,10 +31,10 @@ const RENEWAL_ANSWER: Duration = Duration::from_secs(5);
 /// (`innodb_flush_log_at_trx_commit = 1`, its default).
 #[derive(Debug)]
 pub struct MysqlStore {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     claims: Arc<Lanes>,
     finishes: Arc<Lanes>,
-    writes: Arc<Lanes>,
+    pub(crate) writes: Arc<Lanes>,
     reads: Arc<Lanes>,
     leases: Arc<Lanes>,
     groups: Arc<Groups>,
@@ -119,7 +119,7 @@ impl MysqlStore {
     }
 
     /// Runs an operation on a connection of its kind; see [`Lanes::run`].
-    async fn on<T, U, F>(&self, lanes: &Arc<Lanes>, work: F) -> Result<T, StoreError>
+    pub(crate) async fn on<T, U, F>(&self, lanes: &Arc<Lanes>, work: F) -> Result<T, StoreError>
     where
         F: for<'a> FnMut(&'a mut Session, &'a mut Option<U>) -> Running<'a, T> + Send + 'static,
         T: Send + 'static,
@@ -187,13 +187,32 @@ impl Store for MysqlStore {
         }))
     }
 
-    fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>> {
+    fn finish_then(
+        &self,
+        worker: WorkerId,
+        finishes: Vec<Finish>,
+        follow_ups: Vec<FollowUp>,
+    ) -> Reply<'_, Vec<Finished>> {
         Box::pin(async move {
             attempts::check(&finishes)?;
-            let finishes = Arc::new(finishes);
+            follow_ups.iter().try_for_each(FollowUp::validate)?;
+            let both = Arc::new((finishes, follow_ups));
             self.on(&self.finishes, move |session, unsure| {
-                let finishes = Arc::clone(&finishes);
-                Box::pin(async move { attempts::finish(session, worker, &finishes, unsure).await })
+                let both = Arc::clone(&both);
+                Box::pin(async move { attempts::finish(session, worker, &both.0, &both.1, unsure).await })
+            })
+            .await
+        })
+    }
+
+    fn report(&self, worker: WorkerId, reports: Vec<Report>) -> Reply<'_, Vec<bool>> {
+        Box::pin(async move {
+            Report::validate_all(&reports)?;
+            let reports = Arc::new(reports);
+            self.on(&self.writes, move |session, sent: &mut Option<()>| {
+                let reports = Arc::clone(&reports);
+                *sent = Some(());
+                Box::pin(async move { progress::report(session, worker, &reports).await })
             })
             .await
         })

@@ -132,7 +132,7 @@ async fn enqueue_carefully(session: &mut Session, tasks: &[NewTask]) -> Done<Vec
     Ok(given)
 }
 
-fn held(key: &UniqueKey, holder: i64) -> Done<Enqueued> {
+pub(crate) fn held(key: &UniqueKey, holder: i64) -> Done<Enqueued> {
     match key.mode {
         KeyMode::Keep => Ok(Enqueued { id: TaskId(holder), inserted: false }),
         KeyMode::Reject => Err(Fault::Store(StoreError::refused(format!(
@@ -156,7 +156,7 @@ async fn holder(session: &mut Session, key: &UniqueKey, task: &NewTask) -> Done<
 }
 
 /// Adds what writes tasks that are new, with their lanes.
-fn write(script: &mut Script, tasks: &[(&NewTask, u32)]) -> Done<()> {
+pub(crate) fn write(script: &mut Script, tasks: &[(&NewTask, u32)]) -> Done<()> {
     let mut texts = Vec::with_capacity(tasks.len());
     for (task, _) in tasks {
         texts.push((options_to_row(&task.options)?, task.key.as_ref().map(keys::to_row).transpose()?));

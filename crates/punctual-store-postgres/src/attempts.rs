@@ -2,15 +2,17 @@
 
 use crate::ends::{Again, Ending, Ends};
 use crate::errors::{Done, Fault};
+use crate::follow_ups::Followers;
 use crate::holdings;
 use crate::session::{Session, Step, step};
+use crate::store::Shared;
 use crate::workers;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
 use punctual_task::rows::Code;
-use punctual_task::{AttemptRecord, Finish, Finished, Next, Outcome, StoreError, WorkerId};
-use std::collections::BTreeSet;
+use punctual_task::{AttemptRecord, Finish, Finished, FollowUp, Next, Outcome, StoreError, WorkerId};
+use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Row;
 
 /// How many attempts one finish may report.
@@ -65,7 +67,14 @@ pub(crate) fn answered(tasks: Vec<i64>) -> Option<Step> {
 }
 
 /// Records attempts of a live worker.
-pub(crate) async fn finish(session: &mut Session, worker: WorkerId, finishes: &[Finish]) -> Done<Vec<Finished>> {
+pub(crate) async fn finish(
+    shared: &Shared,
+    session: &mut Session,
+    worker: WorkerId,
+    finishes: &[Finish],
+    follow_ups: &[FollowUp],
+) -> Done<Vec<Finished>> {
+    let followers = Followers::prepare(shared, session, follow_ups).await?;
     // Cancels are read behind the lock on what is held, which who asks for one takes too.
     let look = vec![workers::fence(worker), step!(holdings::LOCK, vec![worker.0]), step!(ASKED, vec![worker.0])];
     let answers = session.ask(look).await?;
@@ -78,12 +87,12 @@ pub(crate) async fn finish(session: &mut Session, worker: WorkerId, finishes: &[
     let mut given = Vec::with_capacity(finishes.len());
     let (mut unknown, mut answered_now) = ((Vec::new(), Vec::new()), Vec::new());
     // An attempt that is named twice in one call is a resend of itself.
-    let mut applied: BTreeSet<(i64, u32)> = BTreeSet::new();
+    let mut applied: BTreeMap<(i64, u32), Next> = BTreeMap::new();
     for finish in finishes {
         let place = (finish.task.0, finish.n);
         let held = holding.get(finish.task.0).filter(|held| held.n == finish.n).and(Some(()));
         let Some(held) = held.and_then(|()| holding.take(finish.task.0)) else {
-            if applied.contains(&place) {
+            if applied.contains_key(&place) {
                 given.push(Some(Finished::Already));
             } else {
                 given.push(None);
@@ -104,13 +113,14 @@ pub(crate) async fn finish(session: &mut Session, worker: WorkerId, finishes: &[
             outcome: finish.outcome,
             out: finish.out.clone(),
         };
-        match settle(finish.next, asked) {
+        let next = settle(finish.next, asked);
+        match next {
             Next::Final(state) => ends.end(Ending::from(&held), &record, state),
             Next::Again { due, spent } => {
                 ends.again(&held, &record, Again { due: due.max(now), n: held.n, spent, losses: 0 });
             }
         }
-        applied.insert(place);
+        applied.insert(place, next);
         given.push(Some(Finished::Applied));
     }
     let mut steps = Vec::new();
@@ -121,7 +131,7 @@ pub(crate) async fn finish(session: &mut Session, worker: WorkerId, finishes: &[
     steps.extend(holdings::flush(&mut holding));
     steps.extend(answered(answered_now));
     steps.extend(ends.flush());
-    let answers = session.commit(steps).await?;
+    let answers = followers.commit(shared, session, steps, &applied).await?;
     let mut known: BTreeSet<(i64, u32)> = BTreeSet::new();
     for row in answers.first().filter(|_| looks).into_iter().flatten() {
         known.insert((row.try_get(0)?, row.try_get::<_, i32>(1)?.cast_unsigned()));

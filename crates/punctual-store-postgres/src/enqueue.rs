@@ -4,7 +4,7 @@
 use crate::errors::{Done, Fault};
 use crate::keys::{self, Place};
 use crate::names::Lane;
-use crate::session::{Session, Step, step};
+use crate::session::{Asking, Session, Step, step};
 use crate::store::Shared;
 use crate::tasks::{self, INLINE_BYTES_MAX, TaskRow};
 use punctual_clock::Timestamp;
@@ -87,7 +87,7 @@ pub(crate) async fn enqueue(shared: &Shared, session: &mut Session, batch: &[New
 }
 
 /// The statements that write these tasks, each of a bounded size.
-fn additions(tasks: &[(&NewTask, Lane)], now: Option<Timestamp>) -> Done<Vec<Step>> {
+pub(crate) fn additions(tasks: &[(&NewTask, Lane)], now: Option<Timestamp>) -> Done<Vec<Step>> {
     let mut steps = Vec::new();
     let mut rest = tasks;
     while !rest.is_empty() {
@@ -129,8 +129,8 @@ fn addition(tasks: &[(&NewTask, Lane)], now: Option<Timestamp>) -> Done<Step> {
 }
 
 /// What is really new in a batch, and the answer for all of it. Takes the keys of what is new.
-async fn sort_out<'a>(
-    session: &mut Session,
+pub(crate) async fn sort_out<'a>(
+    session: &mut impl Asking,
     batch: &[(&'a NewTask, Lane)],
 ) -> Done<(Vec<(&'a NewTask, Lane)>, Vec<Enqueued>)> {
     let ids: Vec<i64> = batch.iter().map(|(task, _)| task.id.0).collect();

@@ -212,6 +212,7 @@ fn advice(state: &SqlState) -> (StoreErrorKind, &'static str) {
         code if code.starts_with("08") || code.starts_with("57") || code.starts_with("58") => {
             (Unavailable, "the server ended the connection; read again what was being written")
         }
+        "25P02" => (Refused, "the transaction has failed before; roll it back and begin it anew"),
         "25P03" => (Unavailable, "the server ended a transaction that stood still, and nothing was written"),
         _ => (Bug, "a bug in the PostgreSQL store; please report it"),
     }

@@ -4,7 +4,7 @@
 
 use crate::errors::{Done, Fault};
 use crate::names::Lane;
-use crate::session::{Session, Step, step};
+use crate::session::{Asking, Step, step};
 use punctual_task::rows::Code;
 use punctual_task::{KeyHold, KeyMode, KeyScope, UniqueKey};
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ impl Place {
 
 /// Takes keys for tasks. Gives the tasks that hold those which others hold.
 pub(crate) async fn take(
-    session: &mut Session,
+    session: &mut impl Asking,
     wanted: &BTreeMap<Place, (i64, KeyHold)>,
 ) -> Done<BTreeMap<Place, i64>> {
     let mut left: BTreeMap<&Place, (i64, KeyHold)> = wanted.iter().map(|(place, taker)| (place, *taker)).collect();

@@ -17,6 +17,7 @@ mod definitions;
 mod ends;
 mod enqueue;
 mod errors;
+mod follow_ups;
 mod group;
 mod holdings;
 mod keys;
@@ -29,6 +30,7 @@ mod packed;
 #[cfg(test)]
 mod plans;
 mod pool;
+mod progress;
 mod queues;
 mod ready;
 mod retention;
@@ -38,6 +40,7 @@ mod session;
 mod store;
 mod tasks;
 mod tls;
+mod transaction;
 mod workers;
 
 pub use attempts::{FINISH_BYTES_MAX, FINISH_MAX};

@@ -9,6 +9,7 @@ use crate::errors::{Done, Fault};
 use crate::holdings;
 use crate::keys;
 use crate::names::may_exist;
+use crate::progress;
 use crate::session::{Session, Step, step};
 use crate::store::Shared;
 use crate::tasks;
@@ -95,11 +96,13 @@ pub(crate) async fn detail(shared: &Shared, session: &mut Session, id: TaskId) -
         None => None,
     };
     let (args, _, options) = task.call(definition.as_ref())?;
-    let answers = session.ask(vec![step!(attempts::OF_TASK, id.0), step!(keys::HELD, id.0)]).await?;
-    let [records, held] = answers.as_slice() else { return Err(Fault::bug("a task got no answer")) };
+    let answers =
+        session.ask(vec![step!(attempts::OF_TASK, id.0), step!(keys::HELD, id.0), step!(progress::OF, id.0)]).await?;
+    let [records, held, progress] = answers.as_slice() else { return Err(Fault::bug("a task got no answer")) };
     let attempts = records.iter().map(attempts::from_row).collect::<Done<_>>()?;
     let key = held.first().map(|row| row.try_get(0)).transpose()?;
-    Ok(Some(TaskDetail { view, args, options, key, attempts }))
+    let progress = progress.first().map(progress::from_row).transpose()?;
+    Ok(Some(TaskDetail { view, args, options, key, progress, attempts }))
 }
 
 /// A filter whose names were looked up.

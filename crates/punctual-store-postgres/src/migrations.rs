@@ -32,12 +32,20 @@ impl Migration {
     }
 }
 
-static MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "first",
-    up: include_str!("../migrations/0001_first.up.sql"),
-    down: include_str!("../migrations/0001_first.down.sql"),
-}];
+static MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "first",
+        up: include_str!("../migrations/0001_first.up.sql"),
+        down: include_str!("../migrations/0001_first.down.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "progress",
+        up: include_str!("../migrations/0002_progress.up.sql"),
+        down: include_str!("../migrations/0002_progress.down.sql"),
+    },
+];
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS migration (
     version integer PRIMARY KEY,
@@ -55,7 +63,7 @@ const APPLIED: &str = "SELECT version, sha256 FROM migration ORDER BY version";
 const ADD: &str = "INSERT INTO migration (version, name, sha256) VALUES ($1, $2, $3)";
 const REMOVE: &str = "DELETE FROM migration WHERE version = $1";
 const IDENTIFY: &str = "INSERT INTO meta (name, value) VALUES ('identity', $1)";
-const IDENTITY: &str = "SELECT value FROM meta WHERE name = 'identity'";
+pub(crate) const IDENTITY: &str = "SELECT value FROM meta WHERE name = 'identity'";
 const ALIVE: &str = "SELECT count(*) FROM worker
     WHERE state = 0 AND until > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 

@@ -3,6 +3,7 @@
 use crate::ends::{KIND_ENDED, KIND_FAILED};
 use crate::errors::Done;
 use crate::keys;
+use crate::progress;
 use crate::session::{Session, Step, step};
 use crate::workers;
 use punctual_clock::Timestamp;
@@ -144,6 +145,7 @@ impl Work {
         if !self.gone.is_empty() {
             self.steps.push(step!(DELETE_ATTEMPTS, self.gone.clone()));
             self.steps.push(step!(DELETE_BODIES, self.gone.clone()));
+            self.steps.push(progress::forget(self.gone.clone()));
             self.steps.push(step!(DELETE_TASKS, self.gone));
         }
         self.steps

@@ -34,7 +34,7 @@ pub(crate) use step;
 
 /// `clock_timestamp()` and never `now()`, which is the time at which a transaction began, and so before it waited for anything.
 /// Kept for the transaction's statements, which say `current_setting('punctual.now')`.
-const NOW: &str = "SELECT t.now, t.lease, set_config('punctual.now', t.now::text, true),
+pub(crate) const NOW: &str = "SELECT t.now, t.lease, set_config('punctual.now', t.now::text, true),
     set_config('punctual.lease', t.lease::text, true)
     FROM (SELECT coalesce($1::bigint, c.at) AS now, coalesce($2::bigint, c.at) AS lease
         FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at) c) t";
@@ -80,6 +80,18 @@ pub(crate) struct Session {
 
 /// The rows that each of some statements gave.
 pub(crate) type Answers = Vec<Vec<Row>>;
+
+/// What statements are asked of: a transaction of the store's, or one of a caller's.
+pub(crate) trait Asking: Send {
+    /// Runs statements in the transaction.
+    fn ask(&mut self, steps: Vec<Step>) -> impl Future<Output = Done<Answers>> + Send;
+}
+
+impl Asking for Session {
+    fn ask(&mut self, steps: Vec<Step>) -> impl Future<Output = Done<Answers>> + Send {
+        Session::ask(self, steps)
+    }
+}
 
 impl Session {
     pub(crate) fn new(lent: Lent, kind: Kind, clock: Option<Arc<dyn Clock>>, counters: Arc<Counters>) -> Self {
@@ -248,7 +260,7 @@ async fn run(client: &Client, statement: &Statement, values: &[Value]) -> Result
 }
 
 /// Awaits all. Each is polled for the first time, and so sent, in the order given.
-async fn all<T>(mut pending: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
+pub(crate) async fn all<T>(mut pending: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
     let mut answers: Vec<Option<T>> = pending.iter().map(|_| None).collect();
     std::future::poll_fn(move |context| {
         let mut left = false;

@@ -14,14 +14,14 @@ use crate::pool::Pool;
 use crate::schedules::{commands, sweeps, views};
 use crate::sequence::{DRAW_MAX, Sequence};
 use crate::session::{Kind, Session};
-use crate::{attempts, cancels, claims, enqueue, lists, queues, retention, workers};
+use crate::{attempts, cancels, claims, enqueue, lists, progress, queues, retention, workers};
 use punctual_clock::{Clock, Timestamp};
 use punctual_task::rows::Floors;
 use punctual_task::{
-    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
-    Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail,
-    TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
+    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, FollowUp, IdBlock,
+    Loss, Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Report, Rescue, Retention, RetryOutcome,
+    ScheduleCommand, ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport,
+    TaskDetail, TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
 };
 use std::fmt;
 use std::pin::Pin;
@@ -136,8 +136,17 @@ impl PostgresStore {
         drop(self);
     }
 
+    pub(crate) fn location(&self) -> &Location {
+        self.shared.location()
+    }
+
+    /// The time that a test gives, if it owns the clock.
+    pub(crate) fn own_now(&self) -> Option<Timestamp> {
+        self.shared.own_now()
+    }
+
     /// Runs an operation to its end, whether its reply is awaited or not.
-    async fn run<I, T>(&self, input: I, work: Work<I, T>) -> Result<T, StoreError>
+    pub(crate) async fn run<I, T>(&self, input: I, work: Work<I, T>) -> Result<T, StoreError>
     where
         I: Send + Sync + 'static,
         T: Send + 'static,
@@ -290,12 +299,28 @@ impl Store for PostgresStore {
         }))
     }
 
-    fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>> {
+    fn finish_then(
+        &self,
+        worker: WorkerId,
+        finishes: Vec<Finish>,
+        follow_ups: Vec<FollowUp>,
+    ) -> Reply<'_, Vec<Finished>> {
         Box::pin(async move {
             attempts::check(&finishes)?;
+            follow_ups.iter().try_for_each(FollowUp::validate)?;
+            let work: Work<_, _> = |shared, session, input: &(WorkerId, Vec<Finish>, Vec<FollowUp>)| {
+                Box::pin(attempts::finish(shared, session, input.0, &input.1, &input.2))
+            };
+            self.run((worker, finishes, follow_ups), work).await
+        })
+    }
+
+    fn report(&self, worker: WorkerId, reports: Vec<Report>) -> Reply<'_, Vec<bool>> {
+        Box::pin(async move {
+            Report::validate_all(&reports)?;
             let work: Work<_, _> =
-                |_, session, input: &(WorkerId, Vec<Finish>)| Box::pin(attempts::finish(session, input.0, &input.1));
-            self.run((worker, finishes), work).await
+                |_, session, input: &(WorkerId, Vec<Report>)| Box::pin(progress::report(session, input.0, &input.1));
+            self.run((worker, reports), work).await
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::definitions::{Definition, Definitions, Version};
 use crate::errors::{Done, Fault};
-use crate::session::{Session, step};
+use crate::session::{Asking, Session, step};
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::schedule::SlotKey;
@@ -133,8 +133,8 @@ fn level(number: i16) -> u8 {
 }
 
 /// Tasks' rows, in no order.
-pub(crate) async fn read_all(session: &mut Session, ids: Vec<i64>) -> Done<Vec<TaskRow>> {
-    let rows = session.rows(step!(READ, ids)).await?;
+pub(crate) async fn read_all(session: &mut impl Asking, ids: Vec<i64>) -> Done<Vec<TaskRow>> {
+    let rows = session.ask(vec![step!(READ, ids)]).await?.pop().unwrap_or_default();
     rows.iter().map(|row| TaskRow::from_row(row, 0)).collect()
 }
 

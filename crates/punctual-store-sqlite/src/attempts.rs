@@ -5,14 +5,15 @@ use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
 use crate::holdings;
 use crate::session::Session;
+use crate::tasks;
 use crate::workers;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
 use punctual_task::rows::Code;
-use punctual_task::{AttemptRecord, Finish, Finished, Next, Outcome, StoreError, WorkerId};
+use punctual_task::{AttemptRecord, Finish, Finished, FollowUp, NewTask, Next, Outcome, StoreError, WorkerId};
 use rusqlite::{OptionalExtension, Row, params};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many attempts one finish may report: more would hold the write lock for longer than a group may.
 pub const FINISH_MAX: usize = 100_000;
@@ -58,7 +59,12 @@ pub(crate) fn cancel_answered(db: &Db, task: i64) -> Done<()> {
 }
 
 /// Records attempts of a live worker.
-pub(crate) fn finish(session: &mut Session, worker: WorkerId, finishes: &[Finish]) -> Done<Vec<Finished>> {
+pub(crate) fn finish(
+    session: &mut Session,
+    worker: WorkerId,
+    finishes: &[Finish],
+    follow_ups: &[FollowUp],
+) -> Done<Vec<Finished>> {
     workers::check_alive(&session.db, worker)?;
     finishes.iter().try_for_each(Finish::validate)?;
     let now = session.now();
@@ -67,6 +73,7 @@ pub(crate) fn finish(session: &mut Session, worker: WorkerId, finishes: &[Finish
     let asked = cancels_asked(db, worker.0)?;
     let mut ends = Ends::new(db, now)?;
     let mut given = Vec::with_capacity(finishes.len());
+    let mut followed: BTreeMap<(i64, u32), Next> = BTreeMap::new();
     for finish in finishes {
         if holding.get(finish.task.0).is_none_or(|held| held.n != finish.n) {
             given.push(known(db, worker, finish)?);
@@ -75,6 +82,9 @@ pub(crate) fn finish(session: &mut Session, worker: WorkerId, finishes: &[Finish
         let Some(held) = holding.take(finish.task.0) else { continue };
         let asked = asked.contains(&finish.task.0);
         let next = settle(finish.next, asked);
+        if !follow_ups.is_empty() {
+            followed.insert((finish.task.0, finish.n), next);
+        }
         let record = AttemptRecord {
             n: finish.n,
             worker: worker.0,
@@ -96,6 +106,13 @@ pub(crate) fn finish(session: &mut Session, worker: WorkerId, finishes: &[Finish
     }
     holdings::flush(holding, db)?;
     ends.flush()?;
+    if !followed.is_empty() {
+        let follows = |follow_up: &&FollowUp| {
+            followed.get(&(follow_up.task.0, follow_up.n)).is_some_and(|next| follow_up.on.follows(*next))
+        };
+        let tasks: Vec<NewTask> = follow_ups.iter().filter(follows).map(|follow_up| follow_up.then.clone()).collect();
+        tasks::enqueue(session, &tasks)?;
+    }
     Ok(given)
 }
 

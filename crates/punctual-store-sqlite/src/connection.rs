@@ -55,6 +55,24 @@ pub(crate) struct Db {
     statements: Cell<u64>,
 }
 
+/// Where statements run: on a connection of ours, or in a transaction of a caller's.
+pub(crate) trait Sql {
+    /// A prepared statement.
+    fn sql(&self, text: &'static str) -> Done<CachedStatement<'_>>;
+}
+
+impl Sql for Db {
+    fn sql(&self, text: &'static str) -> Done<CachedStatement<'_>> {
+        Db::sql(self, text)
+    }
+}
+
+impl Sql for Connection {
+    fn sql(&self, text: &'static str) -> Done<CachedStatement<'_>> {
+        Ok(self.prepare_cached(text)?)
+    }
+}
+
 impl Db {
     /// A prepared statement. Its text is a constant, so that it is prepared once a connection.
     pub(crate) fn sql(&self, text: &'static str) -> Done<CachedStatement<'_>> {

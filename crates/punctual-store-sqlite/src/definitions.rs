@@ -1,6 +1,6 @@
 //! Definitions of schedules: stored once a version, kept in memory with their rules compiled.
 
-use crate::connection::Db;
+use crate::connection::{Db, Sql};
 use crate::errors::{Done, Fault};
 use bytes::Bytes;
 use punctual_clock::Timestamp;
@@ -44,7 +44,7 @@ const ADD: &str = "INSERT INTO definition (schedule, version, spec, args) VALUES
 
 impl Definitions {
     /// One version of a schedule's definition.
-    pub(crate) fn get(&mut self, db: &Db, schedule: ScheduleId, version: u32) -> Done<Arc<Definition>> {
+    pub(crate) fn get(&mut self, db: &dyn Sql, schedule: ScheduleId, version: u32) -> Done<Arc<Definition>> {
         if let Some(known) = self.known.get(&(schedule.0, version)) {
             return Ok(known.clone());
         }

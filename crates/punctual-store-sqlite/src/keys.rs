@@ -1,6 +1,6 @@
 //! Unique keys: one live task a key and scope, enforced by the table's own key.
 
-use crate::connection::Db;
+use crate::connection::{Db, Sql};
 use crate::errors::{Done, Fault};
 use crate::names::{Lane, Names};
 use punctual_clock::Timestamp;
@@ -46,7 +46,13 @@ pub(crate) fn from_row(json: &str) -> Done<UniqueKey> {
 }
 
 /// The task that holds a key which a new task asks for.
-pub(crate) fn holder(db: &Db, names: &Names, key: &UniqueKey, task: &NewTask, now: Timestamp) -> Done<Option<i64>> {
+pub(crate) fn holder(
+    db: &dyn Sql,
+    names: &Names,
+    key: &UniqueKey,
+    task: &NewTask,
+    now: Timestamp,
+) -> Done<Option<i64>> {
     let target = match key.scope {
         KeyScope::Method => names.find_method(&task.method),
         KeyScope::Queue => names.find_queue(&task.queue),
@@ -55,7 +61,7 @@ pub(crate) fn holder(db: &Db, names: &Names, key: &UniqueKey, task: &NewTask, no
     find_holder(db, key, target, now)
 }
 
-fn find_holder(db: &Db, key: &UniqueKey, target: i64, now: Timestamp) -> Done<Option<i64>> {
+fn find_holder(db: &dyn Sql, key: &UniqueKey, target: i64, now: Timestamp) -> Done<Option<i64>> {
     let found: Option<(i64, Option<i64>)> = db
         .sql(HOLDER)?
         .query_row(params![key.scope.code(), target, key.text], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -64,7 +70,7 @@ fn find_holder(db: &Db, key: &UniqueKey, target: i64, now: Timestamp) -> Done<Op
 }
 
 /// Takes a key for a task. Gives the task that holds it, if another does.
-pub(crate) fn take(db: &Db, key: &UniqueKey, lane: &Lane, task: i64, now: Timestamp) -> Done<Option<i64>> {
+pub(crate) fn take(db: &dyn Sql, key: &UniqueKey, lane: &Lane, task: i64, now: Timestamp) -> Done<Option<i64>> {
     let target = match key.scope {
         KeyScope::Method => lane.method,
         KeyScope::Queue => lane.queue,

@@ -26,6 +26,7 @@ mod names;
 mod packed;
 #[cfg(test)]
 mod plans;
+mod progress;
 mod queues;
 mod reader;
 mod retention;
@@ -34,6 +35,7 @@ mod sequence;
 mod session;
 mod store;
 mod tasks;
+mod transaction;
 mod workers;
 mod writer;
 
@@ -49,3 +51,4 @@ pub use retention::PRUNE_MAX;
 pub use schedules::sweeps::{SWEEP_SCHEDULES_MAX, SWEEP_TASKS_MAX};
 pub use store::SqliteStore;
 pub use tasks::{ENQUEUE_BYTES_MAX, ENQUEUE_TASKS_MAX};
+pub use transaction::SqliteTransaction;

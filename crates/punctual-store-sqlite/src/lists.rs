@@ -10,6 +10,7 @@ use crate::connection::Db;
 use crate::definitions::Definitions;
 use crate::errors::Done;
 use crate::keys;
+use crate::progress;
 use crate::tasks::{self, TaskRow};
 use punctual_clock::Timestamp;
 use punctual_task::rows::{Held, unpack_held};
@@ -73,7 +74,8 @@ pub(crate) fn detail(db: &Db, id: TaskId, now: Timestamp) -> Done<Option<TaskDet
         attempts.push(attempts::from_row(row)?);
     }
     let key = if task.key.is_some() { keys::held(db, id.0, now)? } else { None };
-    Ok(Some(TaskDetail { view, args, options, key, attempts }))
+    let progress = progress::of(db, id.0)?;
+    Ok(Some(TaskDetail { view, args, options, key, progress, attempts }))
 }
 
 /// The lanes that a filter leaves, ascending.

@@ -33,7 +33,7 @@ impl Migration {
     }
 }
 
-static MIGRATIONS: [Migration; 2] = [
+static MIGRATIONS: [Migration; 3] = [
     Migration {
         version: 1,
         name: "first",
@@ -45,6 +45,12 @@ static MIGRATIONS: [Migration; 2] = [
         name: "backfills",
         up: include_str!("../migrations/0002_backfills.up.sql"),
         down: include_str!("../migrations/0002_backfills.down.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "progress",
+        up: include_str!("../migrations/0003_progress.up.sql"),
+        down: include_str!("../migrations/0003_progress.down.sql"),
     },
 ];
 

@@ -3,10 +3,10 @@
 //! The writer keeps all of them in memory. They are only ever added to, so what is known stays right when another process
 //! writes; only a rollback takes names back, and then everything is forgotten.
 
-use crate::connection::Db;
+use crate::connection::Sql;
 use crate::errors::{Done, Fault};
 use punctual_task::StoreError;
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,13 +54,16 @@ impl Table {
 const NEW_QUEUES: &str = "SELECT id, name FROM queue WHERE id > ?1 ORDER BY id";
 const NEW_METHODS: &str = "SELECT id, name FROM method WHERE id > ?1 ORDER BY id";
 const NEW_LANES: &str = "SELECT id, queue, method FROM lane WHERE id > ?1 ORDER BY id";
+const QUEUE: &str = "SELECT id FROM queue WHERE name = ?1";
+const METHOD: &str = "SELECT id FROM method WHERE name = ?1";
+const LANE: &str = "SELECT id FROM lane WHERE queue = ?1 AND method = ?2";
 const ADD_QUEUE: &str = "INSERT INTO queue (name) VALUES (?1)";
 const ADD_METHOD: &str = "INSERT INTO method (name) VALUES (?1)";
 const ADD_LANE: &str = "INSERT INTO lane (queue, method) VALUES (?1, ?2)";
 
 impl Names {
     /// Reads what other processes added.
-    pub(crate) fn refresh(&mut self, db: &Db) -> Done<()> {
+    pub(crate) fn refresh(&mut self, db: &dyn Sql) -> Done<()> {
         for (sql, table) in [(NEW_QUEUES, &mut self.queues), (NEW_METHODS, &mut self.methods)] {
             let mut statement = db.sql(sql)?;
             let mut rows = statement.query(params![table.last()])?;
@@ -88,7 +91,7 @@ impl Names {
     }
 
     /// The number of a queue, which is stored if it is new.
-    pub(crate) fn queue(&mut self, db: &Db, name: &str) -> Done<i64> {
+    pub(crate) fn queue(&mut self, db: &dyn Sql, name: &str) -> Done<i64> {
         if let Some(id) = self.queues.ids.get(name) {
             return Ok(*id);
         }
@@ -98,7 +101,7 @@ impl Names {
     }
 
     /// The number of a method, which is stored if it is new.
-    fn method(&mut self, db: &Db, name: &str) -> Done<i64> {
+    fn method(&mut self, db: &dyn Sql, name: &str) -> Done<i64> {
         if let Some(id) = self.methods.ids.get(name) {
             return Ok(*id);
         }
@@ -108,12 +111,9 @@ impl Names {
     }
 
     /// The number of a lane, which is stored if it is new.
-    pub(crate) fn lane(&mut self, db: &Db, queue: &str, method: &str) -> Done<u32> {
-        let known = self.queues.ids.get(queue).zip(self.methods.ids.get(method));
-        if let Some((queue, method)) = known
-            && let Some(lane) = self.lane_ids.get(&(*queue, *method))
-        {
-            return Ok(*lane);
+    pub(crate) fn lane(&mut self, db: &dyn Sql, queue: &str, method: &str) -> Done<u32> {
+        if let Some(lane) = self.find_lane(queue, method) {
+            return Ok(lane);
         }
         if self.lanes.len() >= LANES_MAX {
             return Err(Fault::Store(StoreError::refused(format!(
@@ -125,6 +125,31 @@ impl Names {
         let id = u32::try_from(id).map_err(|_| Fault::corrupt(format!("lane {id}")))?;
         self.add_lane(id, queue, method)?;
         Ok(id)
+    }
+
+    /// Reads what the tables have of one pair, for who does not read them all.
+    pub(crate) fn learn(&mut self, db: &dyn Sql, queue: &str, method: &str) -> Done<()> {
+        for (sql, name, table) in [(QUEUE, queue, &mut self.queues), (METHOD, method, &mut self.methods)] {
+            if !table.ids.contains_key(name)
+                && let Some(id) = db.sql(sql)?.query_row(params![name], |row| row.get(0)).optional()?
+            {
+                table.add(id, Arc::from(name));
+            }
+        }
+        let pair = self.queues.ids.get(queue).copied().zip(self.methods.ids.get(method).copied());
+        if let Some((queue, method)) = pair
+            && !self.lane_ids.contains_key(&(queue, method))
+            && let Some(id) = db.sql(LANE)?.query_row(params![queue, method], |row| row.get(0)).optional()?
+        {
+            self.add_lane(id, queue, method)?;
+        }
+        Ok(())
+    }
+
+    /// A lane's number, if both were ever paired.
+    pub(crate) fn find_lane(&self, queue: &str, method: &str) -> Option<u32> {
+        let pair = (*self.queues.ids.get(queue)?, *self.methods.ids.get(method)?);
+        self.lane_ids.get(&pair).copied()
     }
 
     /// A queue's number, if it was ever named.

@@ -94,7 +94,7 @@ fn finish(session: &mut Session, worker: WorkerId, task: (TaskId, u32), next: Ne
         next,
     };
     // The second one is a resend.
-    attempts::finish(session, worker, &[finish.clone(), finish]).expect("a finish");
+    attempts::finish(session, worker, &[finish.clone(), finish], &[]).expect("a finish");
 }
 
 /// Runs every operation, so that every statement is seen.

@@ -4,6 +4,7 @@ use crate::connection::Db;
 use crate::ends::{KIND_ENDED, KIND_FAILED};
 use crate::errors::Done;
 use crate::keys;
+use crate::progress;
 use crate::session::Session;
 use crate::workers;
 use punctual_clock::Timestamp;
@@ -102,6 +103,7 @@ fn prune_row(
         } else {
             db.sql(DELETE_ATTEMPTS)?.execute(params![end.task])?;
             db.sql(DELETE_BODY)?.execute(params![end.task])?;
+            progress::forget(db, end.task)?;
             let removed: (Option<i64>, Option<i64>) =
                 db.sql(DELETE_TASK)?.query_row(params![end.task], |row| Ok((row.get(0)?, row.get(1)?)))?;
             if let (Some(schedule), Some(at)) = removed {

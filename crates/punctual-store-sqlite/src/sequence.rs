@@ -1,6 +1,6 @@
 //! Task ids: the next one to be drawn, kept in memory and written once an operation.
 
-use crate::connection::Db;
+use crate::connection::Sql;
 use crate::errors::{Done, Fault};
 use rusqlite::params;
 
@@ -16,7 +16,7 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// Draws `count` ids; gives the first.
-    pub(crate) fn draw(&mut self, db: &Db, count: u32) -> Done<i64> {
+    pub(crate) fn draw(&mut self, db: &dyn Sql, count: u32) -> Done<i64> {
         let first = self.next(db)?;
         let next = first.checked_add(i64::from(count)).ok_or_else(|| Fault::bug("all task ids are used up"))?;
         self.set(next);
@@ -24,14 +24,14 @@ impl Sequence {
     }
 
     /// Never draws `id`, nor one below it: it came from elsewhere.
-    pub(crate) fn pass(&mut self, db: &Db, id: i64) -> Done<()> {
+    pub(crate) fn pass(&mut self, db: &dyn Sql, id: i64) -> Done<()> {
         if id >= self.next(db)? {
             self.set(id.saturating_add(1));
         }
         Ok(())
     }
 
-    fn next(&mut self, db: &Db) -> Done<i64> {
+    fn next(&mut self, db: &dyn Sql) -> Done<i64> {
         if let Some(next) = self.next {
             return Ok(next);
         }
@@ -46,7 +46,7 @@ impl Sequence {
     }
 
     /// Writes what was drawn, before the operation is answered.
-    pub(crate) fn flush(&mut self, db: &Db) -> Done<()> {
+    pub(crate) fn flush(&mut self, db: &dyn Sql) -> Done<()> {
         if std::mem::take(&mut self.changed)
             && let Some(next) = self.next
         {

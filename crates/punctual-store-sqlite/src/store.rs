@@ -10,13 +10,13 @@ use crate::migrations;
 use crate::reader::Readers;
 use crate::schedules::{commands, sweeps, views};
 use crate::writer::Writer;
-use crate::{attempts, cancels, claims, lists, queues, retention, tasks, workers};
+use crate::{attempts, cancels, claims, lists, progress, queues, retention, tasks, workers};
 use punctual_clock::Timestamp;
 use punctual_task::{
-    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
-    Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, SlotEnd, Steered, Store, StoreError, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter, TaskId,
-    TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
+    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, FollowUp, IdBlock,
+    Loss, Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Report, Rescue, Retention, RetryOutcome,
+    ScheduleCommand, ScheduleView, SlotEnd, Steered, Store, StoreError, StoreInfo, Sweep, SweepReport, TaskDetail,
+    TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView, check_name,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +82,19 @@ impl SqliteStore {
         self.writer.close().await;
     }
 
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    pub(crate) fn location(&self) -> &Location {
+        self.writer.location()
+    }
+
+    /// The clock that decides what is due.
+    pub(crate) fn now_here(&self) -> Timestamp {
+        self.config.clock.timestamp()
+    }
+
     async fn read<T, F>(&self, read: F) -> Result<T, StoreError>
     where
         F: Fn(&Db) -> Done<T> + Send + 'static,
@@ -123,10 +136,23 @@ impl Store for SqliteStore {
         Box::pin(self.writer.run(move |session| claims::claim(session, worker, &request)))
     }
 
-    fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>> {
+    fn finish_then(
+        &self,
+        worker: WorkerId,
+        finishes: Vec<Finish>,
+        follow_ups: Vec<FollowUp>,
+    ) -> Reply<'_, Vec<Finished>> {
         Box::pin(async move {
             attempts::check(&finishes)?;
-            self.writer.run(move |session| attempts::finish(session, worker, &finishes)).await
+            follow_ups.iter().try_for_each(FollowUp::validate)?;
+            self.writer.run(move |session| attempts::finish(session, worker, &finishes, &follow_ups)).await
+        })
+    }
+
+    fn report(&self, worker: WorkerId, reports: Vec<Report>) -> Reply<'_, Vec<bool>> {
+        Box::pin(async move {
+            Report::validate_all(&reports)?;
+            self.writer.run(move |session| progress::report(session, worker, &reports)).await
         })
     }
 

@@ -1,10 +1,11 @@
 //! Tasks: what is written when they are enqueued, and what a row says of one.
 
-use crate::connection::Db;
+use crate::connection::{Db, Sql};
 use crate::definitions::{Definition, Definitions};
 use crate::errors::{Done, Fault};
 use crate::keys;
 use crate::names::Names;
+use crate::sequence::Sequence;
 use crate::session::Session;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
@@ -64,6 +65,19 @@ pub(crate) fn check(tasks: &[NewTask]) -> Result<(), StoreError> {
 pub(crate) fn enqueue(session: &mut Session, tasks: &[NewTask]) -> Done<Vec<Enqueued>> {
     let now = session.now();
     let Session { db, names, definitions, sequence, .. } = session;
+    write(&*db, Memory { names, definitions, sequence }, tasks, now)
+}
+
+/// What is remembered of the database that tasks are written to.
+pub(crate) struct Memory<'a> {
+    pub(crate) names: &'a mut Names,
+    pub(crate) definitions: &'a mut Definitions,
+    pub(crate) sequence: &'a mut Sequence,
+}
+
+/// Writes tasks, wherever statements run.
+pub(crate) fn write(db: &dyn Sql, memory: Memory<'_>, tasks: &[NewTask], now: Timestamp) -> Done<Vec<Enqueued>> {
+    let Memory { names, definitions, sequence } = memory;
     let mut add = db.sql(ADD)?;
     let mut add_ready = db.sql(ADD_READY)?;
     let mut given = Vec::with_capacity(tasks.len());
@@ -125,12 +139,10 @@ pub(crate) fn enqueue(session: &mut Session, tasks: &[NewTask]) -> Done<Vec<Enqu
 
 /// Whether the task is there already. With the same content it is the resend of a write whose reply was lost; with other
 /// content two callers use one id.
-fn check_resend(db: &Db, names: &Names, definitions: &mut Definitions, task: &NewTask) -> Done<bool> {
+fn check_resend(db: &dyn Sql, names: &Names, definitions: &mut Definitions, task: &NewTask) -> Done<bool> {
     let Some(written) = read(db, task.id.0)? else { return Ok(false) };
-    let lane = names.pair(written.lane)?;
     let (args, schema, options) = written.call(db, definitions)?;
-    let same = *lane.queue_name == *task.queue
-        && *lane.method_name == *task.method
+    let same = names.find_lane(&task.queue, &task.method) == Some(written.lane)
         && written.level == task.level
         && args == task.args
         && schema == task.schema
@@ -222,7 +234,7 @@ impl TaskRow {
     }
 
     /// Arguments, schema and options: the task's own, or those of the definition that it is an occurrence of.
-    pub(crate) fn call(&self, db: &Db, definitions: &mut Definitions) -> Done<(Bytes, u64, TaskOptions)> {
+    pub(crate) fn call(&self, db: &dyn Sql, definitions: &mut Definitions) -> Done<(Bytes, u64, TaskOptions)> {
         if let Some(series) = &self.series {
             let definition = definitions.get(db, series.schedule, series.version)?;
             let spec = &definition.spec;
@@ -273,6 +285,6 @@ impl Series {
 }
 
 /// One task's row.
-pub(crate) fn read(db: &Db, id: i64) -> Done<Option<TaskRow>> {
+pub(crate) fn read(db: &dyn Sql, id: i64) -> Done<Option<TaskRow>> {
     Ok(db.sql(READ)?.query_row(params![id], TaskRow::from_row).optional()?)
 }

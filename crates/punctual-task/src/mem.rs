@@ -9,12 +9,15 @@ mod keys;
 mod queries;
 mod schedules;
 mod tasks;
+mod transaction;
 mod upkeep;
 mod workers;
 
 use crate::attempt::{CancelOutcome, ClaimBatch, ClaimRequest, Finish, Finished, RetryOutcome};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::follow_up::FollowUp;
 use crate::id::{IdBlock, ScheduleId, TaskId, WorkerId};
+use crate::progress::Report;
 use crate::queue::QueueView;
 use crate::retention::{Pruned, Retention};
 use crate::schedule::{Slot, ZoneStamp};
@@ -32,6 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tasks::TaskRow;
+pub use transaction::MemTransaction;
 use workers::WorkerRow;
 
 /// A [`Store`] in memory.
@@ -77,13 +81,16 @@ impl MemStore {
 
     /// Runs one transaction when the reply is first polled.
     fn run<'a, T>(&'a self, transaction: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'a) -> Reply<'a, T> {
-        Box::pin(async move {
-            // Every operation checks before it writes, so that a panic under the lock cannot leave half of one.
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.now = self.clock.timestamp();
-            state.instant = self.clock.now();
-            transaction(&mut state)
-        })
+        Box::pin(async move { self.at_once(transaction) })
+    }
+
+    /// Runs one transaction.
+    fn at_once<T>(&self, transaction: impl FnOnce(&mut State) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        // Every operation checks before it writes, so that a panic under the lock cannot leave half of one.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.now = self.clock.timestamp();
+        state.instant = self.clock.now();
+        transaction(&mut state)
     }
 }
 
@@ -148,8 +155,17 @@ impl Store for MemStore {
         self.run(move |state| state.claim(worker, &request))
     }
 
-    fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>> {
-        self.run(move |state| state.finish(worker, finishes))
+    fn finish_then(
+        &self,
+        worker: WorkerId,
+        finishes: Vec<Finish>,
+        follow_ups: Vec<FollowUp>,
+    ) -> Reply<'_, Vec<Finished>> {
+        self.run(move |state| state.finish(worker, finishes, follow_ups))
+    }
+
+    fn report(&self, worker: WorkerId, reports: Vec<Report>) -> Reply<'_, Vec<bool>> {
+        self.run(move |state| state.report(worker, reports))
     }
 
     fn cancel(&self, tasks: Vec<TaskId>) -> Reply<'_, Vec<CancelOutcome>> {

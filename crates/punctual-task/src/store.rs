@@ -13,7 +13,9 @@ mod one_by_one;
 
 use crate::attempt::{CancelOutcome, ClaimBatch, ClaimRequest, Finish, Finished, RetryOutcome};
 use crate::error::StoreError;
+use crate::follow_up::FollowUp;
 use crate::id::{IdBlock, TaskId, WorkerId};
+use crate::progress::Report;
 use crate::queue::QueueView;
 use crate::retention::{Pruned, Retention};
 use crate::series::{
@@ -23,6 +25,7 @@ use crate::series::{
 use crate::task::{Enqueued, NewTask, Page, TaskDetail, TaskFilter, TaskView};
 use crate::worker::{Renewal, Rescue, WorkerInfo, WorkerView};
 use punctual_clock::Timestamp;
+use std::any::Any;
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::time::Duration;
@@ -48,9 +51,11 @@ pub struct StoreInfo {
 
 /// A place where tasks and schedules live.
 ///
+/// It is [`Any`], so that what only one kind of store can do is found behind a `dyn Store`.
+///
 /// # Errors
 /// All operations: [`StoreErrorKind`](crate::StoreErrorKind) says whether anything was written.
-pub trait Store: Debug + Send + Sync + 'static {
+pub trait Store: Any + Debug + Send + Sync {
     /// What it is.
     fn info(&self) -> StoreInfo;
 
@@ -79,7 +84,24 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// ([`Finish::validate`]) refuses the whole batch. A next attempt has the
     /// next number and is due now at the earliest, and a finished attempt sets the task's `losses` back to 0: they count in a row. If a cancel was asked
     /// for meanwhile, [`decide::settle`](crate::decide::settle) has the last word.
-    fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>>;
+    fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>> {
+        self.finish_then(worker, finishes, Vec::new())
+    }
+
+    /// The same, and in the same commit the follow-ups of those attempts that are applied now and end their task as the
+    /// follow-up says, after a cancel has had its word. They are enqueued behind all ends of this call, so that a key which one of
+    /// the ended tasks held is free for them; a key that another task holds keeps its holder, and the follow-up is not written.
+    /// Those of other attempts are passed over: a resent finish writes nothing again.
+    fn finish_then(
+        &self,
+        worker: WorkerId,
+        finishes: Vec<Finish>,
+        follow_ups: Vec<FollowUp>,
+    ) -> Reply<'_, Vec<Finished>>;
+
+    /// Keeps what running attempts say of themselves, in one commit; gives which of them the worker holds. What others hold by now is
+    /// passed over, as it is of an attempt that has ended. It stays with the task until that is pruned, through further attempts.
+    fn report(&self, worker: WorkerId, reports: Vec<Report>) -> Reply<'_, Vec<bool>>;
 
     /// Cancels: waiting tasks at once, with an attempt record of number 0 (which replaces an older one), running ones by
     /// request.

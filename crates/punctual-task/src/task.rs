@@ -4,6 +4,7 @@ use crate::attempt::AttemptRecord;
 use crate::error::StoreError;
 use crate::id::{ScheduleId, TaskId};
 use crate::policy::{Policy, TaskOptions};
+use crate::progress::Progress;
 use crate::schedule::SlotKey;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
@@ -271,6 +272,8 @@ pub struct TaskDetail {
     pub options: TaskOptions,
     /// The unique key, while it is held.
     pub key: Option<String>,
+    /// What its attempts said of themselves last, if they said anything.
+    pub progress: Option<Progress>,
     /// Every finished attempt, in order.
     pub attempts: Vec<AttemptRecord>,
 }

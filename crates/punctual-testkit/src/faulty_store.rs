@@ -2,10 +2,10 @@
 
 use punctual_clock::{Entropy, SeededEntropy, Timestamp};
 use punctual_task::{
-    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
-    Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport, TaskDetail,
-    TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView,
+    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, FollowUp, IdBlock,
+    Loss, Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Report, Rescue, Retention, RetryOutcome,
+    ScheduleCommand, ScheduleView, SlotEnd, Steered, Store, StoreError, StoreErrorKind, StoreInfo, Sweep, SweepReport,
+    TaskDetail, TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,7 @@ pub enum Op {
     Enqueue,
     Claim,
     Finish,
+    Report,
     Cancel,
     Retry,
     Task,
@@ -180,8 +181,17 @@ impl Store for FaultyStore {
         self.with(Op::Claim, self.inner.claim(worker, request))
     }
 
-    fn finish(&self, worker: WorkerId, finishes: Vec<Finish>) -> Reply<'_, Vec<Finished>> {
-        self.with(Op::Finish, self.inner.finish(worker, finishes))
+    fn finish_then(
+        &self,
+        worker: WorkerId,
+        finishes: Vec<Finish>,
+        follow_ups: Vec<FollowUp>,
+    ) -> Reply<'_, Vec<Finished>> {
+        self.with(Op::Finish, self.inner.finish_then(worker, finishes, follow_ups))
+    }
+
+    fn report(&self, worker: WorkerId, reports: Vec<Report>) -> Reply<'_, Vec<bool>> {
+        self.with(Op::Report, self.inner.report(worker, reports))
     }
 
     fn cancel(&self, tasks: Vec<TaskId>) -> Reply<'_, Vec<CancelOutcome>> {

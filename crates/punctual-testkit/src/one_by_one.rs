@@ -2,10 +2,10 @@
 
 use punctual_clock::Timestamp;
 use punctual_task::{
-    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, IdBlock, Loss,
-    Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Rescue, Retention, RetryOutcome, ScheduleCommand,
-    ScheduleView, SlotEnd, Steered, Store, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter, TaskId, TaskView,
-    Window, WorkerId, WorkerInfo, WorkerView,
+    CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, FollowUp, IdBlock,
+    Loss, Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Report, Rescue, Retention, RetryOutcome,
+    ScheduleCommand, ScheduleView, SlotEnd, Steered, Store, StoreInfo, Sweep, SweepReport, TaskDetail, TaskFilter,
+    TaskId, TaskView, Window, WorkerId, WorkerInfo, WorkerView,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,8 @@ impl Store for OneByOne {
         draw_ids(count: u32) -> IdBlock;
         enqueue(tasks: Vec<NewTask>) -> Vec<Enqueued>;
         claim(worker: WorkerId, request: ClaimRequest) -> ClaimBatch;
-        finish(worker: WorkerId, finishes: Vec<Finish>) -> Vec<Finished>;
+        finish_then(worker: WorkerId, finishes: Vec<Finish>, follow_ups: Vec<FollowUp>) -> Vec<Finished>;
+        report(worker: WorkerId, reports: Vec<Report>) -> Vec<bool>;
         cancel(tasks: Vec<TaskId>) -> Vec<CancelOutcome>;
         retry(tasks: Vec<TaskId>) -> Vec<RetryOutcome>;
         task(id: TaskId) -> Option<TaskDetail>;

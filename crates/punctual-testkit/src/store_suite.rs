@@ -3,16 +3,9 @@
 //! A store's crate runs all of it with one line in its integration tests, and that defines "done":
 //!
 //! ```
-//! use punctual_task::MemStore;
 //! use punctual_testkit::store_suite::Opened;
-//! use std::sync::Arc;
 //!
-//! punctual_testkit::store_suite!(mem, |clock| {
-//!     let store = Arc::new(MemStore::new(clock));
-//!     let (same, other) = (Arc::clone(&store), Arc::clone(&store));
-//!     Opened::new(store, move |schedule, cursor| assert!(same.rewind(schedule, cursor)))
-//!         .restamped_by(move |schedule, stamp| assert!(other.restamp(schedule, stamp)))
-//! });
+//! punctual_testkit::store_suite!(mem, Opened::in_memory);
 //! # fn main() {}
 //! ```
 //!
@@ -27,11 +20,14 @@ mod claims;
 mod commands;
 mod declarations;
 mod edits;
+mod follow_ups;
 mod keys;
+mod progress;
 mod queries;
 mod stand;
 mod sweeps;
 mod tasks;
+mod transactions;
 mod upkeep;
 mod windows;
 mod workers;
@@ -42,11 +38,14 @@ pub use claims::*;
 pub use commands::*;
 pub use declarations::*;
 pub use edits::*;
+pub use follow_ups::*;
 pub use keys::*;
+pub use progress::*;
 pub use queries::*;
 pub use stand::*;
 pub use sweeps::*;
 pub use tasks::*;
+pub use transactions::*;
 pub use upkeep::*;
 pub use windows::*;
 pub use workers::*;
@@ -188,6 +187,15 @@ macro_rules! store_suite {
                 a_finish_records_the_attempt
                 a_retry_waits_on_the_row
                 finishes_are_idempotent
+                follow_ups_come_with_their_end
+                follow_ups_are_written_once
+                follow_ups_keep_unique_keys
+                wrong_follow_ups_are_refused
+                errors_choose_what_follows
+                progress_stays_with_its_task
+                reports_need_the_lease
+                reports_have_limits
+                pruned_progress_is_gone
                 wrong_finishes_are_refused
                 a_taken_key_keeps_its_holder
                 a_rejecting_key_refuses_the_batch
@@ -196,6 +204,12 @@ macro_rules! store_suite {
                 keys_are_deduplicated_in_a_batch
                 a_key_has_one_winner
                 a_retry_needs_its_key
+                a_committed_transaction_writes_its_tasks
+                a_rolled_back_transaction_writes_nothing
+                a_transaction_hides_its_tasks_until_it_commits
+                keys_hold_in_transactions
+                limits_are_named_in_transactions
+                transactions_at_once_share_a_key
                 each_registration_draws_a_fence
                 a_late_renewal_succeeds_unless_marked_dead
                 a_dead_worker_is_fenced

@@ -83,6 +83,11 @@
 //!
 //! Without default features this crate is the RPC runtime alone, and compiles no SQL.
 
+/// The examples of the guides, which compile and run with the tests.
+#[cfg(all(doctest, feature = "sqlite", feature = "postgres", feature = "mysql"))]
+#[doc = include_str!("../../../docs/guides/transactions.md")]
+mod guides {}
+
 mod macros;
 #[cfg(feature = "engine")]
 mod open;
@@ -194,7 +199,8 @@ pub use punctual_macros::message;
 /// # Errors of durable methods
 /// The error of a durable method decides what becomes of its task: a [`Status`] of `InvalidArgument` or `Unimplemented` is not
 /// tried again, one with a `retry_after` is tried then; an error `E` with `impl From<&E> for punctual::Failure` says itself;
-/// every other is tried again as the policy says.
+/// every other is tried again as the policy says. A handler may also say it itself, whatever its error's type is:
+/// `Attempt::current()` and `on_error` with a `Verdict` (try again after a time, snooze without spending an attempt, cancel, dead letter).
 ///
 /// # Names
 /// A method's name on the wire is `Service/method`. Renaming either makes another method; its types' names do not count.
@@ -240,7 +246,7 @@ pub mod contract {
 #[cfg(feature = "engine")]
 pub use open::{open, open_store};
 #[cfg(feature = "engine")]
-pub use punctual_engine::{Durable, Engine, Failure, Verdict};
+pub use punctual_engine::{Attempt, Durable, Engine, Failure, Verdict};
 
 /// The durable engine: tasks that survive a crash, and schedules.
 #[cfg(feature = "engine")]

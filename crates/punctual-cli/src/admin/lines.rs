@@ -5,11 +5,12 @@ use crate::text::{show_duration, show_instant, show_missed, show_overlap, show_r
 use punctual::clock::Timestamp;
 use punctual::task::schedule::{CompiledRule, ZoneVerdict, tzdb_version};
 use punctual::task::{
-    AttemptRecord, CancelOutcome, Loss, QueueView, RetryOutcome, ScheduleView, TaskDetail, TaskId, TaskView, WorkerView,
+    AttemptRecord, CancelOutcome, Loss, Progress, QueueView, RetryOutcome, ScheduleView, TaskDetail, TaskId, TaskView,
+    WorkerView,
 };
 use punctual_admin::{
-    AttemptLine, JitterLine, LossLine, LostCount, PendingLine, PreviewSlot, QueueLine, ScheduleLine, ScheduleReport,
-    TaskAct, TaskLine, TaskReport, WorkerLine, ZoneLine,
+    AttemptLine, JitterLine, LossLine, LostCount, PendingLine, PreviewSlot, ProgressLine, QueueLine, ScheduleLine,
+    ScheduleReport, TaskAct, TaskLine, TaskReport, WorkerLine, ZoneLine,
 };
 use serde_json::Value;
 
@@ -36,6 +37,20 @@ pub(super) fn task_report(detail: &TaskDetail) -> TaskReport {
         key: detail.key.clone(),
         run: detail.view.occurrence.as_ref().map(|occurrence| occurrence.run).filter(|run| *run > 0),
         attempts: detail.attempts.iter().map(attempt_line).collect(),
+        progress: detail.progress.as_ref().map(progress_line),
+    }
+}
+
+fn progress_line(progress: &Progress) -> ProgressLine {
+    ProgressLine {
+        attempt: progress.n,
+        at: show_instant(progress.at),
+        percent: progress.percent,
+        message: progress.message.clone(),
+        checkpoint_bytes: progress
+            .checkpoint
+            .as_ref()
+            .map(|checkpoint| u64::try_from(checkpoint.len()).unwrap_or(u64::MAX)),
     }
 }
 

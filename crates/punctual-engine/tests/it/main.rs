@@ -5,9 +5,11 @@
 mod calls;
 mod cancel;
 mod faults;
+mod follow_ups;
 mod lease;
 mod many;
 mod observed;
+mod progress;
 mod reported;
 mod run;
 mod schedule;
@@ -15,4 +17,5 @@ mod shutdown;
 mod sqlite;
 mod suspects;
 mod threads;
+mod within;
 mod world;

@@ -1,17 +1,8 @@
 //! The same random history on the model in memory and on MariaDB: every answer and every row that can be seen are equal.
 
 use crate::stand::{number, opened};
-use punctual_clock::Clock;
-use punctual_task::MemStore;
 use punctual_testkit::store_model::compare;
 use punctual_testkit::store_suite::Opened;
-use std::sync::Arc;
-
-fn model(clock: Arc<dyn Clock>) -> Opened {
-    let store = Arc::new(MemStore::new(clock));
-    let same = Arc::clone(&store);
-    Opened::new(store, move |schedule, cursor| assert!(same.rewind(schedule, cursor)))
-}
 
 /// MariaDB answers as the model does, whatever is asked in whatever order. `PUNCTUAL_SEEDS` and `PUNCTUAL_FIRST_SEED` set
 /// other histories.
@@ -19,6 +10,6 @@ fn model(clock: Arc<dyn Clock>) -> Opened {
 fn random_histories_give_equal_states() {
     let first = number("PUNCTUAL_FIRST_SEED", 0);
     for seed in first..first + number("PUNCTUAL_SEEDS", 5) {
-        compare(model, opened, seed, 300);
+        compare(Opened::in_memory, opened, seed, 300);
     }
 }

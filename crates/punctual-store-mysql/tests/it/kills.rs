@@ -5,15 +5,17 @@
 //! and in the end compares the database with all lines that came through.
 
 use crate::server::Database;
-use crate::stand::{enqueue, number, open, success};
+use crate::stand::{enqueue, number, open, success, task};
 use bytes::Bytes;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, TxOpts};
 use punctual_clock::{Entropy, SeededEntropy};
 use punctual_store_mysql::{MysqlConfig, MysqlStore};
 use punctual_task::schedule::Every;
 use punctual_task::series::Overflow;
 use punctual_task::{
-    ClaimRequest, Declaration, Finished, Missed, Next, Outcome, ScheduleSpec, Store, StoreErrorKind, Sweep, TaskFilter,
-    TaskState, WorkerInfo,
+    ClaimRequest, Claimed, Declaration, Finished, FollowOn, FollowUp, Missed, NewTask, Next, Outcome, ScheduleSpec,
+    Store, StoreErrorKind, Sweep, TaskFilter, TaskState, TransactionOf, UniqueKey, WorkerInfo,
 };
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write, stdout};
@@ -61,6 +63,7 @@ async fn work(url: &str, rounds: u32) {
     let info = WorkerInfo { name: "victim".to_owned(), slots: 8 };
     let mut worker = store.register(info.clone(), LEASE).await.unwrap();
     store.declare(Declaration { spec: spec(), revision: 0 }).await.unwrap();
+    let mut connection = Conn::from_url(url).await.unwrap();
     say("ready");
     for round in 0..rounds {
         let enqueued = async {
@@ -77,7 +80,7 @@ async fn work(url: &str, rounds: u32) {
         let finished = async {
             let batch = store.claim(worker, claim(round % 3 == 0)).await?;
             let now = store.now().await?;
-            let finish = |task: &punctual_task::Claimed| {
+            let finish = |task: &Claimed| {
                 let mut finish = success(task.task, task.n, now);
                 if (task.task.0 + i64::from(task.n)) % 5 == 0 {
                     finish.outcome = Outcome::Failed;
@@ -86,7 +89,9 @@ async fn work(url: &str, rounds: u32) {
                 finish
             };
             let finishes: Vec<_> = batch.tasks.iter().map(finish).collect();
-            for (finish, given) in finishes.iter().zip(store.finish(worker, finishes.clone()).await?) {
+            let follow_ups = receipts(&store, &batch.tasks).await;
+            let given = store.finish_then(worker, finishes.clone(), follow_ups).await?;
+            for (finish, given) in finishes.iter().zip(given) {
                 assert_eq!(given, Finished::Applied);
                 let end = if finish.next == Next::Final(TaskState::Succeeded) { "succeeded" } else { "again" };
                 say(&format!("{end} {} {} {}", finish.task.0, finish.n, worker.0));
@@ -97,7 +102,8 @@ async fn work(url: &str, rounds: u32) {
             store.renew(worker, LEASE).await?;
             store.rescue(worker).await.map(|_| ())
         };
-        let ((), (), finished, kept) = tokio::join!(enqueued, swept, finished, kept);
+        let ordered = order(&mut connection, &store, round);
+        let ((), (), (), finished, kept) = tokio::join!(enqueued, swept, ordered, finished, kept);
         for outcome in [finished, kept] {
             if let Err(error) = outcome {
                 let error: punctual_task::StoreError = error;
@@ -108,13 +114,49 @@ async fn work(url: &str, rounds: u32) {
     }
 }
 
+/// An order and its task, in one transaction of the caller's own; every fourth one changes its mind.
+async fn order(connection: &mut Conn, store: &MysqlStore, round: u32) {
+    let id = store.draw_ids(1).await.unwrap().take().unwrap();
+    let key = (round % 2 == 0).then(|| UniqueKey::new(format!("order {}", id.0)));
+    let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
+    tx.query_drop(format!("INSERT INTO orders (task) VALUES ({})", id.0)).await.unwrap();
+    let task = NewTask { key, queue: "orders".to_owned(), ..task(id) };
+    assert!(tx.enqueue(store, vec![task]).await.unwrap()[0].inserted);
+    if round % 4 == 3 {
+        tx.rollback().await.unwrap();
+    } else {
+        tx.commit().await.unwrap();
+        say(&format!("enqueued {}", id.0));
+    }
+}
+
+/// What follows the orders among these tasks, if they succeed.
+async fn receipts(store: &MysqlStore, tasks: &[Claimed]) -> Vec<FollowUp> {
+    let orders: Vec<&Claimed> = tasks.iter().filter(|task| task.queue == "orders").collect();
+    let mut ids = store.draw_ids(u32::try_from(orders.len()).unwrap()).await.unwrap();
+    let receipt = |order: &&Claimed| {
+        let id = ids.take().unwrap();
+        let key = (id.0 % 2 == 0).then(|| UniqueKey::new(format!("receipt {}", order.task.0)));
+        let then = NewTask { key, queue: "receipts".to_owned(), ..task(id) };
+        FollowUp { task: order.task, n: order.n, on: FollowOn::Success, then }
+    };
+    orders.iter().map(receipt).collect()
+}
+
+/// A database with a table of another program's.
+fn database() -> Database {
+    let database = Database::new();
+    database.run("CREATE TABLE orders (task BIGINT NOT NULL PRIMARY KEY) ENGINE = InnoDB");
+    database
+}
+
 /// The victim: with a database named it works until it is killed; otherwise it shows that the work itself is right.
 #[tokio::test]
 async fn a_victim_works_until_it_is_killed() {
     match std::env::var(URL) {
         Ok(url) => work(&url, ROUNDS_MAX).await,
         Err(_) => {
-            let database = Database::new();
+            let database = database();
             work(&database.url(), 10).await;
             let mut ledger = Ledger::default();
             ledger.check(&database).await;
@@ -154,7 +196,6 @@ impl Ledger {
 
     /// Everything acknowledged is there, and what is there is consistent.
     async fn check(&self, database: &Database) {
-        use mysql_async::prelude::Queryable;
         let mut conn = database.connection().await;
         let all = |rows: Vec<i64>| rows.into_iter().collect::<BTreeSet<i64>>();
         let there = all(conn.query("SELECT id FROM punctual_task").await.unwrap());
@@ -174,6 +215,14 @@ impl Ledger {
             "SELECT COALESCE(MAX(run), 0) - COUNT(*) FROM punctual_task WHERE slot IS NOT NULL",
             "SELECT COALESCE((MAX(at) - MIN(at)) DIV 20000 + 1 - COUNT(*), 0) FROM punctual_task WHERE slot IS NOT NULL",
             "SELECT COUNT(*) FROM punctual_missed",
+            // An order and its task are both there, or neither.
+            "SELECT COUNT(*) FROM orders o LEFT JOIN punctual_task t ON t.id = o.task WHERE t.id IS NULL",
+            "SELECT COUNT(*) FROM punctual_task t JOIN punctual_lane l ON l.id = t.lane JOIN punctual_queue q ON q.id = l.queue
+             LEFT JOIN orders o ON o.task = t.id WHERE q.name = 'orders' AND o.task IS NULL",
+            // Each order that has succeeded has its receipt, and no other has one.
+            "SELECT (SELECT COUNT(*) FROM punctual_task t JOIN punctual_lane l ON l.id = t.lane
+             JOIN punctual_queue q ON q.id = l.queue WHERE q.name = 'receipts') - (SELECT COUNT(*) FROM punctual_attempt a
+             JOIN punctual_lane l ON l.id = a.lane JOIN punctual_queue q ON q.id = l.queue WHERE q.name = 'orders' AND a.final = 9)",
             // A task waits, or has ended, or runs; never two of these.
             "SELECT COUNT(*) FROM punctual_ready r JOIN punctual_attempt a ON a.task = r.id WHERE a.final IS NOT NULL",
             "SELECT COUNT(*) FROM (SELECT task FROM punctual_attempt WHERE final IS NOT NULL GROUP BY task HAVING COUNT(*) > 1) x",
@@ -205,7 +254,9 @@ impl Ledger {
                 }
                 let now = store.now().await.unwrap();
                 let finishes: Vec<_> = batch.tasks.iter().map(|task| success(task.task, task.n, now)).collect();
-                for (task, given) in batch.tasks.iter().zip(store.finish(worker, finishes).await.unwrap()) {
+                let follow_ups = receipts(&store, &batch.tasks).await;
+                let given = store.finish_then(worker, finishes, follow_ups).await.unwrap();
+                for (task, given) in batch.tasks.iter().zip(given) {
                     assert_eq!(given, Finished::Applied);
                     assert!(self.succeeded.insert(task.task.0), "task {} ended twice", task.task);
                 }
@@ -224,7 +275,7 @@ impl Ledger {
 /// whole, and everything runs in the end. `PUNCTUAL_KILLS` sets another number.
 #[tokio::test]
 async fn b15_killed_processes_lose_and_double_nothing() {
-    let database = Database::new();
+    let database = database();
     let ledger = Mutex::new(Ledger::default());
     let kills = number("PUNCTUAL_KILLS", 20);
     let seed = number("PUNCTUAL_KILL_SEED", 7);

@@ -12,3 +12,4 @@ mod server;
 mod stand;
 mod suite;
 mod tls;
+mod transactions;

@@ -1,10 +1,10 @@
 //! Opening: what is refused and why, in one line without the password; migrations up and down, stopped halfway, and newer.
 
 use crate::server::Database;
-use crate::stand::{enqueue, open};
+use crate::stand::{any, enqueue, open};
 use mysql_async::prelude::Queryable;
 use punctual_store_mysql::{Migration, Migrator, MysqlConfig, MysqlStore, migrations, schema_version};
-use punctual_task::{Store, StoreErrorKind, WorkerInfo};
+use punctual_task::{Report, Store, StoreErrorKind, WorkerInfo};
 use std::time::Duration;
 
 async fn refused(url: &str, kind: StoreErrorKind, word: &str) {
@@ -81,6 +81,17 @@ async fn names_are_compared_as_bytes() {
 }
 
 static LATER: [Migration; 2] = [FIRST, SECOND];
+/// One more than this build knows.
+static NEWER: [Migration; 3] = [
+    FIRST,
+    migration(2, "progress", include_str!("../../migrations/0002_progress.up.sql"), ""),
+    migration(
+        3,
+        "third",
+        "CREATE TABLE IF NOT EXISTS punctual_extra (id INT);",
+        "DROP TABLE IF EXISTS punctual_extra;",
+    ),
+];
 const FIRST: Migration = migration(1, "first", FIRST_UP, FIRST_DOWN);
 const SECOND: Migration = migration(
     2,
@@ -135,11 +146,11 @@ async fn up_and_down_meet() {
 #[tokio::test]
 async fn newer_and_changed_tables_are_refused() {
     let database = Database::new();
-    migrator(&database, &LATER).await.up(None).await.unwrap();
+    migrator(&database, &NEWER).await.up(None).await.unwrap();
     let error = MysqlStore::open(&database.url(), MysqlConfig::default()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Version);
-    assert!(error.to_string().contains("version 2") && error.to_string().contains("up to 1"), "{error}");
-    database.run("UPDATE punctual_migration SET sha256 = 'other' WHERE version = 1; DELETE FROM punctual_migration WHERE version = 2");
+    assert!(error.to_string().contains("version 3") && error.to_string().contains("up to 2"), "{error}");
+    database.run("UPDATE punctual_migration SET sha256 = 'other' WHERE version = 1; DELETE FROM punctual_migration WHERE version = 3");
     let error = MysqlStore::open(&database.url(), MysqlConfig::default()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
 }
@@ -164,7 +175,7 @@ async fn a_stopped_migration_goes_on() {
 #[tokio::test]
 async fn half_a_first_version_is_detected() {
     let database = Database::new();
-    migrator(&database, migrations()).await.up(None).await.unwrap();
+    migrator(&database, migrations()).await.up(Some(1)).await.unwrap();
     database.run("UPDATE punctual_migration SET step = 7; DROP TABLE punctual_ready; DROP TABLE punctual_position");
     let mut only_look = MysqlConfig::default();
     only_look.migrate = false;
@@ -180,11 +191,41 @@ async fn half_a_first_version_is_detected() {
 #[tokio::test]
 async fn a_stopped_way_down_is_finished() {
     let database = Database::new();
-    migrator(&database, migrations()).await.up(None).await.unwrap();
+    migrator(&database, migrations()).await.up(Some(1)).await.unwrap();
     database.run("UPDATE punctual_migration SET down = 1, step = 3; DROP TABLE punctual_missed_sum, punctual_missed, punctual_position");
     assert_eq!(migrator(&database, migrations()).await.version().await, Ok(0));
     let store = open(&database).await;
     enqueue(&store, 3).await;
+}
+
+/// A database of the first version with tasks in it is brought up and goes on; on the way down only what attempts said is lost.
+#[tokio::test]
+async fn a_database_of_the_first_version_goes_on() {
+    let database = Database::new();
+    let store = open(&database).await;
+    let ids = enqueue(&store, 2).await;
+    store.close().await;
+    for percent in [1, 2] {
+        assert_eq!(versions(&migrator(&database, migrations()).await.down(1).await.unwrap()), [2]);
+        assert_eq!(database.number("SELECT COUNT(*) FROM punctual_task").await, 2);
+        let store = open(&database).await;
+        assert_eq!(store.task(ids[0]).await.unwrap().unwrap().progress, None);
+        let info = WorkerInfo { name: "w".to_owned(), slots: 1 };
+        let worker = store.register(info, Duration::from_secs(600)).await.unwrap();
+        let claimed = store.claim(worker, any(1)).await.unwrap().tasks;
+        let report = Report {
+            task: ids[0],
+            n: claimed[0].n,
+            at: claimed[0].created,
+            percent: Some(percent),
+            message: "on".to_owned(),
+            checkpoint: None,
+        };
+        assert_eq!(store.report(worker, vec![report]).await, Ok(vec![true]));
+        assert_eq!(store.task(ids[0]).await.unwrap().unwrap().progress.unwrap().percent, Some(percent));
+        store.retire(worker).await.unwrap();
+        store.close().await;
+    }
 }
 
 /// Tables of our name without a record of migrations are somebody else's, or half a backup: they are not touched.
@@ -211,7 +252,8 @@ async fn live_workers_keep_their_tables() {
     assert_eq!(error.kind(), StoreErrorKind::Refused);
     store.retire(worker).await.unwrap();
     store.close().await;
-    assert_eq!(versions(&migrator(&database, migrations()).await.down(0).await.unwrap()), [1]);
+    let down = migrator(&database, migrations()).await.down(0).await.unwrap();
+    assert_eq!(versions(&down), (1..=schema_version()).rev().collect::<Vec<_>>());
 }
 
 /// Many processes that open a new database at once make its tables once.

@@ -2,11 +2,12 @@
 
 use crate::server::Database;
 use bytes::Bytes;
+use mysql_async::TxOpts;
 use punctual_clock::{Clock, Timestamp};
 use punctual_store_mysql::{MysqlConfig, MysqlStore};
 use punctual_task::schedule::{Slot, ZoneStamp};
 use punctual_task::{ClaimRequest, Due, Finish, NewTask, Next, Outcome, Store, TaskId, TaskOptions, TaskState};
-use punctual_testkit::store_suite::Opened;
+use punctual_testkit::store_suite::{Opened, Transacted, Transaction};
 use std::sync::Arc;
 
 /// A store that lives by the given clock.
@@ -21,10 +22,27 @@ pub(crate) fn opened(clock: Arc<dyn Clock>) -> Opened {
     let database = Arc::new(Database::new());
     let url = database.url();
     let store = tokio::runtime::Handle::current().block_on(MysqlStore::open(&url, config(clock))).unwrap();
+    let store = Arc::new(store);
     let (same, other) = (Arc::clone(&database), Arc::clone(&database));
-    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&same, schedule, cursor))
+    let own = (Arc::clone(&store), Arc::clone(&database));
+    Opened::new(store, move |schedule, cursor| rewind(&same, schedule, cursor))
         .restamped_by(move |schedule, stamp| restamp(&other, schedule, stamp))
+        .transacting_by(move |transaction| {
+            let (store, database) = own.clone();
+            async move { transact(&store, &database, transaction).await }
+        })
         .keeping(database)
+}
+
+/// On a connection of the caller's own, as any program has it.
+async fn transact(store: &MysqlStore, database: &Database, transaction: Transaction) -> Transacted {
+    let mut connection = database.connection().await;
+    let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
+    let commit = transaction.commit;
+    let answers = transaction.inside(store, &mut tx).await;
+    if commit { tx.commit().await } else { tx.rollback().await }.unwrap();
+    connection.disconnect().await.unwrap();
+    Ok(answers)
 }
 
 /// Written beside the store, as a restore or an operator with a shell does: what the store remembers must not hide it.

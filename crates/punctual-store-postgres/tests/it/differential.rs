@@ -2,10 +2,8 @@
 
 use crate::stand::number;
 use crate::suite::open;
-use punctual_task::MemStore;
 use punctual_testkit::store_model::compare;
 use punctual_testkit::store_suite::Opened;
-use std::sync::Arc;
 
 /// `PUNCTUAL_HISTORIES` and `PUNCTUAL_HISTORY_STEPS` make it more, `PUNCTUAL_SEED` other ones.
 #[test]
@@ -13,11 +11,6 @@ fn random_histories_end_in_the_same_state() {
     let first = number("PUNCTUAL_SEED", 1);
     let steps = u32::try_from(number("PUNCTUAL_HISTORY_STEPS", 300)).unwrap();
     for seed in first..first + number("PUNCTUAL_HISTORIES", 6) {
-        let model = |clock| {
-            let store = Arc::new(MemStore::new(clock));
-            let same = Arc::clone(&store);
-            Opened::new(store, move |schedule, cursor| assert!(same.rewind(schedule, cursor)))
-        };
-        compare(model, open, seed, steps);
+        compare(Opened::in_memory, open, seed, steps);
     }
 }

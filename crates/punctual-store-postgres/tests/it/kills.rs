@@ -5,15 +5,15 @@
 //! store; the parent kills it with SIGKILL after a random number of lines, starts another one on the same database, and in
 //! the end compares the database with all lines that came through. The server lives on: what its own end costs is for its log.
 
-use crate::stand::{Database, enqueue, number, success};
+use crate::stand::{Database, connect, enqueue, number, success, task};
 use bytes::Bytes;
 use punctual_clock::{Entropy, SeededEntropy};
 use punctual_store_postgres::{PostgresConfig, PostgresStore};
 use punctual_task::schedule::Every;
 use punctual_task::series::Overflow;
 use punctual_task::{
-    ClaimRequest, Declaration, Finished, Missed, Next, Outcome, ScheduleSpec, Store, StoreError, StoreErrorKind, Sweep,
-    TaskFilter, TaskState, WorkerId, WorkerInfo,
+    ClaimRequest, Claimed, Declaration, Finished, FollowOn, FollowUp, Missed, NewTask, Next, Outcome, ScheduleSpec,
+    Store, StoreError, StoreErrorKind, Sweep, TaskFilter, TaskState, TransactionOf, UniqueKey, WorkerId, WorkerInfo,
 };
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write, stdout};
@@ -74,6 +74,7 @@ async fn work(url: &str, rounds: u32) {
     let store = PostgresStore::open(url, PostgresConfig::default()).await.unwrap();
     let mut worker = register(&store).await;
     store.declare(Declaration { spec: spec(), revision: 0 }).await.unwrap();
+    let mut client = connect(url).await;
     say("ready");
     for round in 0..rounds {
         let enqueued = async {
@@ -102,7 +103,8 @@ async fn work(url: &str, rounds: u32) {
                     finish
                 })
                 .collect();
-            let given = unless_fenced(store.finish(worker, finishes.clone()).await)?;
+            let follow_ups = receipts(&store, &batch.tasks).await;
+            let given = unless_fenced(store.finish_then(worker, finishes.clone(), follow_ups).await)?;
             for (finish, given) in finishes.iter().zip(given) {
                 assert_eq!(given, Finished::Applied);
                 let end = if finish.next == Next::Final(TaskState::Succeeded) { "succeeded" } else { "again" };
@@ -115,11 +117,48 @@ async fn work(url: &str, rounds: u32) {
             unless_fenced(store.rescue(worker).await)?;
             Some(())
         };
-        let ((), (), finished, kept) = tokio::join!(enqueued, swept, finished, kept);
+        let ordered = order(&mut client, &store, round);
+        let ((), (), (), finished, kept) = tokio::join!(enqueued, swept, ordered, finished, kept);
         if finished.and(kept).is_none() {
             worker = register(&store).await;
         }
     }
+}
+
+/// An order and its task, in one transaction of the caller's own; every fourth one changes its mind.
+async fn order(client: &mut Client, store: &PostgresStore, round: u32) {
+    let id = store.draw_ids(1).await.unwrap().take().unwrap();
+    let key = (round % 2 == 0).then(|| UniqueKey::new(format!("order {}", id.0)));
+    let mut tx = client.transaction().await.unwrap();
+    tx.execute("INSERT INTO public.orders (task) VALUES ($1)", &[&id.0]).await.unwrap();
+    let task = NewTask { key, queue: "orders".to_owned(), ..task(id) };
+    assert!(tx.enqueue(store, vec![task]).await.unwrap()[0].inserted);
+    if round % 4 == 3 {
+        tx.rollback().await.unwrap();
+    } else {
+        tx.commit().await.unwrap();
+        say(&format!("enqueued {}", id.0));
+    }
+}
+
+/// What follows the orders among these tasks, if they succeed.
+async fn receipts(store: &PostgresStore, tasks: &[Claimed]) -> Vec<FollowUp> {
+    let orders: Vec<&Claimed> = tasks.iter().filter(|task| task.queue == "orders").collect();
+    let mut ids = store.draw_ids(u32::try_from(orders.len()).unwrap()).await.unwrap();
+    let receipt = |order: &&Claimed| {
+        let id = ids.take().unwrap();
+        let key = (id.0 % 2 == 0).then(|| UniqueKey::new(format!("receipt {}", order.task.0)));
+        let then = NewTask { key, queue: "receipts".to_owned(), ..task(id) };
+        FollowUp { task: order.task, n: order.n, on: FollowOn::Success, then }
+    };
+    orders.iter().map(receipt).collect()
+}
+
+/// A database with a table of another program's.
+async fn database() -> Database {
+    let database = Database::new();
+    connect(&database.url()).await.batch_execute("CREATE TABLE orders (task bigint PRIMARY KEY)").await.unwrap();
+    database
 }
 
 /// The victim: with a database named it works until it is killed; otherwise it shows that the work itself is right.
@@ -128,7 +167,7 @@ async fn a_victim_works_until_it_is_killed() {
     match std::env::var(URL) {
         Ok(url) => work(&url, ROUNDS_MAX).await,
         Err(_) => {
-            let database = Database::new();
+            let database = database().await;
             work(&database.url(), 10).await;
             let mut ledger = Ledger::default();
             ledger.check(&database.connect().await).await;
@@ -206,6 +245,14 @@ impl Ledger {
             "SELECT coalesce(max(run), 0) - count(*) FROM task WHERE slot IS NOT NULL",
             "SELECT coalesce((max(at) - min(at)) / 20000 + 1 - count(*), 0) FROM task WHERE slot IS NOT NULL",
             "SELECT count(*) FROM missed",
+            // An order and its task are both there, or neither.
+            "SELECT count(*) FROM public.orders o LEFT JOIN task t ON t.id = o.task WHERE t.id IS NULL",
+            "SELECT count(*) FROM task t JOIN lane l ON l.id = t.lane JOIN queue q ON q.id = l.queue
+                LEFT JOIN public.orders o ON o.task = t.id WHERE q.name = 'orders' AND o.task IS NULL",
+            // Each order that has succeeded has its receipt, and no other has one.
+            "SELECT (SELECT count(*) FROM task t JOIN lane l ON l.id = t.lane JOIN queue q ON q.id = l.queue
+                WHERE q.name = 'receipts') - (SELECT count(*) FROM attempt a JOIN lane l ON l.id = a.lane
+                JOIN queue q ON q.id = l.queue WHERE q.name = 'orders' AND a.final = 9)",
             // A task waits, or has ended, or runs; never two of these.
             "SELECT count(*) FROM ready r JOIN attempt a ON a.task = r.id WHERE a.final IS NOT NULL",
             "SELECT count(*) FROM (SELECT task FROM attempt WHERE final IS NOT NULL GROUP BY task HAVING count(*) > 1) x",
@@ -232,7 +279,9 @@ impl Ledger {
                 }
                 let now = store.now().await.unwrap();
                 let finishes: Vec<_> = batch.tasks.iter().map(|task| success(task.task, task.n, now)).collect();
-                for (task, given) in batch.tasks.iter().zip(store.finish(worker, finishes).await.unwrap()) {
+                let follow_ups = receipts(&store, &batch.tasks).await;
+                let given = store.finish_then(worker, finishes, follow_ups).await.unwrap();
+                for (task, given) in batch.tasks.iter().zip(given) {
                     assert_eq!(given, Finished::Applied);
                     assert!(self.succeeded.insert(task.task.0), "task {} ended twice", task.task);
                 }
@@ -280,7 +329,7 @@ fn kill_one(url: &str, left: u64, ledger: &Mutex<Ledger>) -> u64 {
 /// everything runs in the end. `PUNCTUAL_KILLS` sets another number.
 #[test]
 fn b15_killed_processes_lose_and_double_nothing() {
-    let database = Database::new();
+    let database = crate::stand::apart(database);
     let url = database.url();
     let seed = number("PUNCTUAL_KILL_SEED", 7);
     let kills = number("PUNCTUAL_KILLS", 60);

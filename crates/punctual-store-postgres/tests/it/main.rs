@@ -11,4 +11,5 @@ mod proxy;
 mod stand;
 mod suite;
 mod tls;
+mod transactions;
 mod unreadable;

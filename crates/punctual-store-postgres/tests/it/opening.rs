@@ -1,8 +1,8 @@
 //! Opening: what is taken, one clear line for what is not, and the tables on their way up and down.
 
-use crate::stand::{Database, Place, config, enqueue, server};
+use crate::stand::{Database, Place, any, config, enqueue, server};
 use punctual_store_postgres::{Migrator, PostgresConfig, PostgresStore, migrations, schema_version};
-use punctual_task::{Store, StoreError, StoreErrorKind, WorkerInfo};
+use punctual_task::{Report, Store, StoreError, StoreErrorKind, WorkerInfo};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -113,6 +113,38 @@ async fn up_and_down_meet() {
     assert_eq!(objects(&database).await.len(), 2, "the list of versions and its index");
     assert_eq!(migrator.up(None).await.unwrap().len(), migrations().len());
     assert_eq!(migrator.up(Some(99)).await.expect_err("there is none").kind(), StoreErrorKind::Refused);
+}
+
+/// A database of the first version with tasks in it is brought up and goes on; on the way down only what attempts said is lost.
+#[tokio::test]
+async fn a_database_of_the_first_version_goes_on() {
+    let place = Place::new();
+    let store = place.open().await;
+    let ids = enqueue(&store, 2).await;
+    store.close();
+    for percent in [1, 2] {
+        let mut migrator = Migrator::open(&place.database.url(), &PostgresConfig::default()).await.unwrap();
+        assert_eq!(migrator.down(1).await.unwrap().len(), migrations().len() - 1);
+        let rows = place.database.connect().await.query_one("SELECT count(*) FROM task", &[]).await.unwrap();
+        assert_eq!(rows.get::<_, i64>(0), 2);
+        let store = place.open().await;
+        assert_eq!(store.task(ids[0]).await.unwrap().unwrap().progress, None);
+        let info = WorkerInfo { name: "w".to_owned(), slots: 1 };
+        let worker = store.register(info, Duration::from_secs(600)).await.unwrap();
+        let claimed = store.claim(worker, any(1)).await.unwrap().tasks;
+        let report = Report {
+            task: ids[0],
+            n: claimed[0].n,
+            at: claimed[0].created,
+            percent: Some(percent),
+            message: "on".to_owned(),
+            checkpoint: None,
+        };
+        assert_eq!(store.report(worker, vec![report]).await, Ok(vec![true]));
+        assert_eq!(store.task(ids[0]).await.unwrap().unwrap().progress.unwrap().percent, Some(percent));
+        store.retire(worker).await.unwrap();
+        store.close();
+    }
 }
 
 /// While a worker is alive its tables stay.

@@ -4,7 +4,7 @@ use crate::stand::{Database, apart, config, connect};
 use punctual_clock::Clock;
 use punctual_store_postgres::PostgresStore;
 use punctual_task::schedule::{Slot, ZoneStamp};
-use punctual_testkit::store_suite::Opened;
+use punctual_testkit::store_suite::{Opened, Transacted, Transaction};
 use std::sync::Arc;
 
 const REWIND: &str = "UPDATE punctual.position SET state = 0, rev = rev + 1, cursor_slot = $2, cursor_at = $3,
@@ -14,9 +14,14 @@ pub(crate) fn open(clock: Arc<dyn Clock>) -> Opened {
     let database = Database::new();
     let url = database.url();
     let store = tokio::runtime::Handle::current().block_on(PostgresStore::open(&url, config(clock))).unwrap();
-    let same = url.clone();
-    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&url, schedule, cursor))
+    let store = Arc::new(store);
+    let (same, own) = (url.clone(), (Arc::clone(&store), url.clone()));
+    Opened::new(store, move |schedule, cursor| rewind(&url, schedule, cursor))
         .restamped_by(move |schedule, stamp| restamp(&same, schedule, stamp))
+        .transacting_by(move |transaction| {
+            let (store, url) = own.clone();
+            async move { transact(&store, &url, transaction).await }
+        })
         .keeping(database)
 }
 
@@ -33,6 +38,16 @@ fn restamp(url: &str, schedule: &str, stamp: &ZoneStamp) {
         WHERE id = (SELECT id FROM punctual.schedule WHERE name = $1)";
     let stamp = stamp.to_string();
     assert_eq!(apart(async || connect(url).await.execute(sql, &[&schedule, &stamp]).await.unwrap()), 1);
+}
+
+/// On a connection of the caller's own, as any program has it.
+async fn transact(store: &PostgresStore, url: &str, transaction: Transaction) -> Transacted {
+    let mut client = connect(url).await;
+    let mut tx = client.transaction().await.unwrap();
+    let commit = transaction.commit;
+    let answers = transaction.inside(store, &mut tx).await;
+    if commit { tx.commit().await } else { tx.rollback().await }.unwrap();
+    Ok(answers)
 }
 
 punctual_testkit::store_suite!(postgres, open);

@@ -5,17 +5,17 @@
 //! compares the file with all lines that came through. SIGKILL cannot show a missing sync, since the page cache lives on;
 //! that each commit is one is a matter of `PRAGMA synchronous`.
 
-use crate::stand::{Place, enqueue, number, success};
+use crate::stand::{Place, enqueue, number, success, task};
 use bytes::Bytes;
 use punctual_clock::{Entropy, SeededEntropy};
-use punctual_store_sqlite::{MonotonicBoot, SqliteConfig, SqliteStore};
+use punctual_store_sqlite::{MonotonicBoot, SqliteConfig, SqliteStore, SqliteTransaction};
 use punctual_task::schedule::Every;
 use punctual_task::series::Overflow;
 use punctual_task::{
-    ClaimRequest, Declaration, Finished, Missed, Next, Outcome, ScheduleSpec, Store, Sweep, TaskFilter, TaskState,
-    WorkerInfo,
+    BlockingTransactionOf, ClaimRequest, Claimed, Declaration, Finished, FollowOn, FollowUp, Missed, NewTask, Next,
+    Outcome, ScheduleSpec, Store, StoreError, Sweep, TaskFilter, TaskState, UniqueKey, WorkerInfo,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::process::{Command, Stdio};
@@ -28,6 +28,8 @@ const FILE: &str = "PUNCTUAL_VICTIM_FILE";
 const LEASE: Duration = Duration::from_millis(40);
 /// How often a victim goes round before it ends by itself.
 const ROUNDS_MAX: u32 = 2_000;
+/// A table of the caller's, in the same file.
+const ORDERS: &str = "CREATE TABLE IF NOT EXISTS orders (task INTEGER PRIMARY KEY)";
 
 fn claim(suspects: bool) -> ClaimRequest {
     ClaimRequest { queue: None, methods: vec!["Demo/run".to_owned()], limit: 15, suspects }
@@ -57,14 +59,15 @@ fn say(line: &str) {
 
 /// Works as an engine does, several operations at once, and says what it was told is written.
 async fn work(path: &str, rounds: u32) {
-    let store = SqliteStore::open(path, SqliteConfig::default()).await.unwrap();
+    let store = Arc::new(SqliteStore::open(path, SqliteConfig::default()).await.unwrap());
     let info = WorkerInfo { name: "victim".to_owned(), slots: 8 };
     let worker = store.register(info, LEASE).await.unwrap();
     store.declare(Declaration { spec: spec(), revision: 0 }).await.unwrap();
+    store.with_tx(|tx| changed(tx.connection().execute_batch(ORDERS))).await.unwrap();
     say("ready");
     for round in 0..rounds {
         let enqueued = async {
-            for id in enqueue(&store, 1 + round % 7).await {
+            for id in enqueue(&*store, 1 + round % 7).await {
                 say(&format!("enqueued {}", id.0));
             }
         };
@@ -89,7 +92,8 @@ async fn work(path: &str, rounds: u32) {
                     finish
                 })
                 .collect();
-            let given = store.finish(worker, finishes.clone()).await.unwrap();
+            let follow_ups = receipts(&store, &batch.tasks).await;
+            let given = store.finish_then(worker, finishes.clone(), follow_ups).await.unwrap();
             for (finish, given) in finishes.iter().zip(given) {
                 assert_eq!(given, Finished::Applied);
                 let end = if finish.next == Next::Final(TaskState::Succeeded) { "succeeded" } else { "again" };
@@ -100,8 +104,54 @@ async fn work(path: &str, rounds: u32) {
             store.renew(worker, LEASE).await.unwrap();
             store.rescue(worker).await.unwrap();
         };
-        tokio::join!(enqueued, swept, finished, kept);
+        let ordered = order(&store, path, round);
+        tokio::join!(enqueued, swept, ordered, finished, kept);
     }
+}
+
+/// A failure as one of the store's.
+fn changed<T>(done: rusqlite::Result<T>) -> Result<T, StoreError> {
+    done.map_err(|error| StoreError::refused(error.to_string()))
+}
+
+/// An order and its task, in one transaction: of the writer's or of the caller's own. Every fourth one changes its mind.
+async fn order(store: &Arc<SqliteStore>, path: &str, round: u32) {
+    let id = store.draw_ids(1).await.unwrap().take().unwrap();
+    let key = (round % 2 == 0).then(|| UniqueKey::new(format!("order {}", id.0)));
+    let tasks = vec![NewTask { key, queue: "orders".to_owned(), ..task(id) }];
+    let commit = round % 4 != 3;
+    if round % 3 == 0 {
+        let same = Arc::clone(store);
+        let work = move |tx: &mut SqliteTransaction<'_>| {
+            changed(tx.connection().execute("INSERT INTO orders (task) VALUES (?1)", [id.0]))?;
+            tx.enqueue(&*same, tasks.clone())?;
+            if commit { Ok(()) } else { Err(StoreError::refused("changed its mind")) }
+        };
+        assert_eq!(store.with_tx(work).await.is_ok(), commit);
+    } else {
+        let mut connection = Connection::open(path).unwrap();
+        connection.busy_timeout(Duration::from_secs(60)).unwrap();
+        let mut tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+        tx.execute("INSERT INTO orders (task) VALUES (?1)", [id.0]).unwrap();
+        assert!(tx.enqueue(&**store, tasks).unwrap()[0].inserted);
+        if commit { tx.commit() } else { tx.rollback() }.unwrap();
+    }
+    if commit {
+        say(&format!("enqueued {}", id.0));
+    }
+}
+
+/// What follows the orders among these tasks, if they succeed.
+async fn receipts(store: &SqliteStore, tasks: &[Claimed]) -> Vec<FollowUp> {
+    let orders: Vec<&Claimed> = tasks.iter().filter(|task| task.queue == "orders").collect();
+    let mut ids = store.draw_ids(u32::try_from(orders.len()).unwrap()).await.unwrap();
+    let receipt = |order: &&Claimed| {
+        let id = ids.take().unwrap();
+        let key = (id.0 % 2 == 0).then(|| UniqueKey::new(format!("receipt {}", order.task.0)));
+        let then = NewTask { key, queue: "receipts".to_owned(), ..task(id) };
+        FollowUp { task: order.task, n: order.n, on: FollowOn::Success, then }
+    };
+    orders.iter().map(receipt).collect()
 }
 
 /// The victim: with a file named it works until it is killed; otherwise it shows that the work itself is right.
@@ -183,6 +233,18 @@ impl Ledger {
         none("SELECT coalesce(max(run), 0) - count(*) FROM task WHERE slot IS NOT NULL");
         none("SELECT coalesce((max(at) - min(at)) / 2000 + 1 - count(*), 0) FROM task WHERE slot IS NOT NULL");
         none("SELECT count(*) FROM missed");
+        // An order and its task are both there, or neither.
+        none("SELECT count(*) FROM orders o LEFT JOIN task t ON t.id = o.task WHERE t.id IS NULL");
+        none(
+            "SELECT count(*) FROM task t JOIN lane l ON l.id = t.lane JOIN queue q ON q.id = l.queue
+            LEFT JOIN orders o ON o.task = t.id WHERE q.name = 'orders' AND o.task IS NULL",
+        );
+        // Each order that has succeeded has its receipt, and no other has one.
+        none(
+            "SELECT (SELECT count(*) FROM task t JOIN lane l ON l.id = t.lane JOIN queue q ON q.id = l.queue
+            WHERE q.name = 'receipts') - (SELECT count(*) FROM attempt a JOIN lane l ON l.id = a.lane
+            JOIN queue q ON q.id = l.queue WHERE q.name = 'orders' AND a.final = 9)",
+        );
         // A task waits, or has ended, or runs; never two of these.
         none("SELECT count(*) FROM ready r JOIN attempt a ON a.task = r.id WHERE a.final IS NOT NULL");
         none(
@@ -207,7 +269,9 @@ impl Ledger {
                 }
                 let now = store.now().await.unwrap();
                 let finishes: Vec<_> = batch.tasks.iter().map(|task| success(task.task, task.n, now)).collect();
-                for (task, given) in batch.tasks.iter().zip(store.finish(worker, finishes).await.unwrap()) {
+                let follow_ups = receipts(&store, &batch.tasks).await;
+                let given = store.finish_then(worker, finishes, follow_ups).await.unwrap();
+                for (task, given) in batch.tasks.iter().zip(given) {
                     assert_eq!(given, Finished::Applied);
                     assert!(self.succeeded.insert(task.task.0), "task {} ended twice", task.task);
                 }

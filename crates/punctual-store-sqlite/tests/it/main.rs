@@ -11,5 +11,6 @@ mod many;
 mod opening;
 mod stand;
 mod suite;
+mod transactions;
 mod unreadable;
 mod upgrades;

@@ -3,13 +3,13 @@
 use crate::stand::config;
 use punctual_clock::Clock;
 use punctual_store_sqlite::SqliteStore;
-use punctual_task::MemStore;
 use punctual_task::schedule::{Slot, ZoneStamp};
 use punctual_testkit::store_model;
-use punctual_testkit::store_suite::Opened;
-use rusqlite::{Connection, params};
+use punctual_testkit::store_suite::{Opened, Transacted, Transaction};
+use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const REWIND: &str = "UPDATE position SET state = 0, rev = rev + 1, cursor_slot = ?2, cursor_at = ?3, cursor_gap = ?4,
@@ -20,9 +20,14 @@ fn open(clock: Arc<dyn Clock>) -> Opened {
     let path = dir.path().join("suite.db");
     let store =
         tokio::runtime::Handle::current().block_on(SqliteStore::open(path.to_str().unwrap(), config(clock))).unwrap();
-    let same = path.clone();
-    Opened::new(Arc::new(store), move |schedule, cursor| rewind(&path, schedule, cursor))
+    let store = Arc::new(store);
+    let (same, own) = (path.clone(), (Arc::clone(&store), path.clone()));
+    Opened::new(store, move |schedule, cursor| rewind(&path, schedule, cursor))
         .restamped_by(move |schedule, stamp| restamp(&same, schedule, stamp))
+        .transacting_by(move |transaction| {
+            let (store, path) = own.clone();
+            async move { tokio::task::spawn_blocking(move || transact(&store, &path, transaction)).await.unwrap() }
+        })
         .keeping(dir)
 }
 
@@ -40,18 +45,24 @@ fn restamp(path: &Path, schedule: &str, stamp: &ZoneStamp) {
     assert_eq!(Connection::open(path).unwrap().execute(sql, params![schedule, stamp.to_string()]).unwrap(), 1);
 }
 
+/// On a connection of the caller's own.
+fn transact(store: &SqliteStore, path: &Path, transaction: Transaction) -> Transacted {
+    let mut connection = Connection::open(path).unwrap();
+    connection.busy_timeout(Duration::from_secs(60)).unwrap();
+    let mut tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let commit = transaction.commit;
+    let answers = transaction.inside_blocking(store, &mut tx);
+    if commit { tx.commit() } else { tx.rollback() }.unwrap();
+    Ok(answers)
+}
+
 punctual_testkit::store_suite!(sqlite, open);
 
 /// Random histories, with backfills, edits, new series and rewinds among all else, give the same answers and the same rows as
 /// on the model in memory.
 #[test]
 fn histories_agree_with_the_model() {
-    let model = |clock: Arc<dyn Clock>| {
-        let store = Arc::new(MemStore::new(clock));
-        let same = Arc::clone(&store);
-        Opened::new(store, move |schedule, cursor| assert!(same.rewind(schedule, cursor)))
-    };
     for seed in 0..12 {
-        store_model::compare(model, open, seed, 400);
+        store_model::compare(Opened::in_memory, open, seed, 400);
     }
 }

@@ -5,9 +5,11 @@ use super::tasks::{Place, TaskRow};
 use crate::attempt::{AttemptRecord, ClaimBatch, ClaimRequest, Claimed, Finish, Finished, Next};
 use crate::decide::settle;
 use crate::error::StoreError;
+use crate::follow_up::FollowUp;
 use crate::id::{TaskId, WorkerId};
 use crate::policy::Policy;
-use crate::task::{LEVEL_AGE, TaskState};
+use crate::progress::{Progress, Report};
+use crate::task::{LEVEL_AGE, NewTask, TaskState};
 use punctual_clock::Timestamp;
 
 impl State {
@@ -96,18 +98,39 @@ impl State {
         Some(task)
     }
 
-    pub(super) fn finish(&mut self, worker: WorkerId, finishes: Vec<Finish>) -> Result<Vec<Finished>, StoreError> {
+    pub(super) fn finish(
+        &mut self,
+        worker: WorkerId,
+        finishes: Vec<Finish>,
+        follow_ups: Vec<FollowUp>,
+    ) -> Result<Vec<Finished>, StoreError> {
+        follow_ups.iter().try_for_each(FollowUp::validate)?;
         self.live_worker(worker)?;
         finishes.iter().try_for_each(Finish::validate)?;
-        Ok(finishes.into_iter().map(|finish| self.finish_one(worker, finish)).collect())
+        let tasks: Vec<NewTask> = follow_ups.iter().map(|follow_up| follow_up.then.clone()).collect();
+        self.decide_enqueue(&tasks)?;
+        let mut followed = Vec::new();
+        let given = finishes.into_iter().map(|finish| {
+            let place = (finish.task, finish.n);
+            let (finished, next) = self.finish_one(worker, finish);
+            followed.extend(next.map(|next| (place, next)));
+            finished
+        });
+        let given = given.collect();
+        let follows = |follow_up: &FollowUp| {
+            followed.iter().any(|(place, next)| *place == (follow_up.task, follow_up.n) && follow_up.on.follows(*next))
+        };
+        self.enqueue(follow_ups.into_iter().filter(follows).map(|follow_up| follow_up.then).collect())?;
+        Ok(given)
     }
 
-    fn finish_one(&mut self, worker: WorkerId, finish: Finish) -> Finished {
-        let Some(row) = self.tasks.get_mut(&finish.task) else { return Finished::Lost };
+    /// What a finish gave, and what became of the task where it was applied.
+    fn finish_one(&mut self, worker: WorkerId, finish: Finish) -> (Finished, Option<Next>) {
+        let Some(row) = self.tasks.get_mut(&finish.task) else { return (Finished::Lost, None) };
         let held = matches!(row.place, Place::Running { worker: holder, .. } if holder == worker && row.n == finish.n);
         if !held {
             let mine = row.attempts.iter().any(|known| known.n == finish.n && known.worker == worker.0);
-            return if mine { Finished::Already } else { Finished::Lost };
+            return (if mine { Finished::Already } else { Finished::Lost }, None);
         }
         row.record(AttemptRecord {
             n: finish.n,
@@ -117,7 +140,8 @@ impl State {
             outcome: finish.outcome,
             out: finish.out,
         });
-        match settle(finish.next, row.cancel_requested) {
+        let next = settle(finish.next, row.cancel_requested);
+        match next {
             Next::Final(state) => self.end(finish.task, state),
             Next::Again { due, spent } => {
                 row.spent = spent;
@@ -125,7 +149,24 @@ impl State {
                 self.wait(finish.task, finish.n.saturating_add(1), due.max(self.now));
             }
         }
-        Finished::Applied
+        (Finished::Applied, Some(next))
+    }
+
+    pub(super) fn report(&mut self, worker: WorkerId, reports: Vec<Report>) -> Result<Vec<bool>, StoreError> {
+        Report::validate_all(&reports)?;
+        self.live_worker(worker)?;
+        Ok(reports.into_iter().map(|report| self.report_one(worker, report)).collect())
+    }
+
+    fn report_one(&mut self, worker: WorkerId, report: Report) -> bool {
+        let Some(row) = self.tasks.get_mut(&report.task) else { return false };
+        let held = matches!(row.place, Place::Running { worker: holder, .. } if holder == worker && row.n == report.n);
+        if held {
+            let Report { n, at, percent, message, checkpoint, .. } = report;
+            let checkpoint = checkpoint.or_else(|| row.progress.take()?.checkpoint);
+            row.progress = Some(Progress { n, at, percent, message, checkpoint });
+        }
+        held
     }
 
     pub(super) fn hand_back(&mut self, worker: WorkerId, tasks: &[TaskId]) -> Result<u32, StoreError> {

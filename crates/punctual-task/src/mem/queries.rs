@@ -22,6 +22,7 @@ impl State {
             args: row.args.clone(),
             options: row.options.clone(),
             key: row.key.as_ref().filter(|_| held).map(|key| key.text.clone()),
+            progress: row.progress.clone(),
             attempts: row.attempts.clone(),
         })
     }

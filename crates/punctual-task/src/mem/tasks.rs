@@ -6,6 +6,7 @@ use crate::attempt::{AttemptRecord, CancelOutcome, RetryOutcome};
 use crate::error::StoreError;
 use crate::id::{TaskId, WorkerId};
 use crate::policy::TaskOptions;
+use crate::progress::Progress;
 use crate::series::ScheduleState;
 use crate::task::{Due, Enqueued, KeyMode, NewTask, Occurrence, TaskState, UniqueKey};
 use bytes::Bytes;
@@ -36,6 +37,7 @@ pub(super) struct TaskRow {
     pub(super) cancel_requested: bool,
     /// In order of their numbers.
     pub(super) attempts: Vec<AttemptRecord>,
+    pub(super) progress: Option<Progress>,
     /// When the attempt ended that was recorded last.
     recorded: Timestamp,
 }
@@ -84,10 +86,29 @@ impl TaskRow {
 impl State {
     pub(super) fn enqueue(&mut self, tasks: Vec<NewTask>) -> Result<Vec<Enqueued>, StoreError> {
         // All or none: everything is decided before anything is written.
+        let (replies, fresh, keys) = self.decide_enqueue(&tasks)?;
+        for task in tasks {
+            // The first of several with one id was inserted; the others are its equals.
+            if fresh.binary_search(&task.id).is_ok() && !self.tasks.contains_key(&task.id) {
+                self.insert(task, None, 0);
+            }
+        }
+        for (name, task) in keys {
+            self.take_key(name, task);
+        }
+        Ok(replies)
+    }
+
+    /// What an enqueue would give, which of its tasks are new, by id, and which keys they take.
+    #[expect(clippy::type_complexity, reason = "three answers of one look, for two callers")]
+    pub(super) fn decide_enqueue(
+        &self,
+        tasks: &[NewTask],
+    ) -> Result<(Vec<Enqueued>, Vec<TaskId>, BTreeMap<KeyName, TaskId>), StoreError> {
         let mut batch: BTreeMap<TaskId, &NewTask> = BTreeMap::new();
         let mut keys: BTreeMap<KeyName, TaskId> = BTreeMap::new();
         let mut replies = Vec::with_capacity(tasks.len());
-        for task in &tasks {
+        for task in tasks {
             task.validate()?;
             if let Some(known) = self.tasks.get(&task.id) {
                 if !known.is_resend_of(task) {
@@ -117,17 +138,8 @@ impl State {
             batch.insert(task.id, task);
             replies.push(Enqueued { id: task.id, inserted: true });
         }
-        let fresh: Vec<TaskId> = batch.keys().copied().collect();
-        for task in tasks {
-            // The first of several with one id was inserted; the others are its equals.
-            if fresh.binary_search(&task.id).is_ok() && !self.tasks.contains_key(&task.id) {
-                self.insert(task, None, 0);
-            }
-        }
-        for (name, task) in keys {
-            self.take_key(name, task);
-        }
-        Ok(replies)
+        let fresh = batch.into_keys().collect();
+        Ok((replies, fresh, keys))
     }
 
     /// Writes a task that is known to be new.
@@ -159,6 +171,7 @@ impl State {
             losses: 0,
             cancel_requested: false,
             attempts: Vec::new(),
+            progress: None,
             recorded: self.now,
         };
         self.tasks.insert(task.id, row);

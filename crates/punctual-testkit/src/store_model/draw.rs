@@ -8,9 +8,9 @@ use punctual_clock::{Clock, Entropy, SeededEntropy, Timestamp};
 use punctual_task::schedule::{Cron, Every, Gap, Rule};
 use punctual_task::series::Overflow;
 use punctual_task::{
-    BackfillRequest, ClaimRequest, Claimed, Declaration, Due, Finish, KeyHold, KeyMode, KeyScope, Missed, NewTask,
-    Next, Outcome, Overlap, Resume, Retention, ScheduleCommand, ScheduleSpec, Sweep, TaskFilter, TaskId, TaskOptions,
-    TaskState, UniqueKey,
+    BackfillRequest, ClaimRequest, Claimed, Declaration, Due, Finish, FollowOn, FollowUp, KeyHold, KeyMode, KeyScope,
+    Missed, NewTask, Next, Outcome, Overlap, Report, Resume, Retention, ScheduleCommand, ScheduleSpec, Sweep,
+    TaskFilter, TaskId, TaskOptions, TaskState, UniqueKey,
 };
 use std::time::Duration;
 
@@ -84,9 +84,11 @@ impl Script {
                 _ => self.wait(40),
             }),
             15 => Operation::SetWall(START.after(self.wait(4 * 86_400))),
-            16..29 => Operation::Enqueue(self.batch(now)),
+            16..27 => Operation::Enqueue(self.batch(now)),
+            27 | 28 => self.transaction(now),
             29..45 if self.workers > 0 => Operation::Claim { worker: self.worker(), request: self.request() },
-            45..60 if self.workers > 0 => self.finishes(now),
+            45..57 if self.workers > 0 => self.finishes(now),
+            57..60 if !self.held.is_empty() => self.reports(now),
             60..64 => Operation::Cancel(self.some_tasks()),
             64..67 => Operation::Retry(self.some_tasks()),
             67 => Operation::PauseQueue { queue: self.pick(&QUEUES).to_owned(), paused: self.chance(40) },
@@ -125,10 +127,17 @@ impl Script {
                 self.tasks.extend(tasks.iter().map(|task| task.id));
                 self.written.extend(tasks.iter().cloned());
             }
+            (Operation::EnqueueWithin { batches, commit: true }, Answer::Transacted(answers)) => {
+                for (tasks, _) in batches.iter().zip(answers).filter(|(_, answer)| answer.is_ok()) {
+                    self.tasks.extend(tasks.iter().map(|task| task.id));
+                    self.written.extend(tasks.iter().cloned());
+                }
+            }
             (Operation::Claim { worker, .. }, Answer::Claimed(Ok(batch))) => {
                 self.held.extend(batch.tasks.iter().map(|task| (*worker, task.clone())));
             }
-            (Operation::Finish { worker, ends }, Answer::Finished(Ok(_))) => {
+            (Operation::Finish { worker, ends, follow_ups }, Answer::Finished(Ok(_))) => {
+                self.tasks.extend(follow_ups.iter().map(|follow_up| follow_up.then.id));
                 self.held.retain(|(_, task)| ends.iter().all(|end| (end.task, end.n) != (task.task, task.n)));
                 self.finished.extend(ends.iter().map(|end| (*worker, end.clone())));
             }
@@ -174,6 +183,18 @@ impl Script {
         (0..self.below(6)).map(|_| self.task(now)).collect()
     }
 
+    /// Tasks in a transaction. A queue's name that nobody has used yet may stay after a rollback, or not.
+    fn transaction(&mut self, now: Timestamp) -> Operation {
+        let commit = !self.knows_queues() || self.chance(70);
+        let batches = (0..1 + self.below(2)).map(|_| (0..self.below(4)).map(|_| self.task(now)).collect()).collect();
+        Operation::EnqueueWithin { batches, commit }
+    }
+
+    /// Whether every queue has had a task.
+    fn knows_queues(&self) -> bool {
+        QUEUES.iter().all(|queue| self.written.iter().any(|task| task.queue == *queue))
+    }
+
     fn task(&mut self, now: Timestamp) -> NewTask {
         self.next_id += OWN_STEP;
         let key = self.chance(40).then(|| UniqueKey {
@@ -217,24 +238,59 @@ impl Script {
         }
     }
 
-    fn finishes(&self, now: Timestamp) -> Operation {
+    fn finishes(&mut self, now: Timestamp) -> Operation {
         if self.chance(15) && !self.finished.is_empty() {
             let (worker, end) = self.pick(&self.finished);
             let worker = if self.chance(80) { worker } else { self.worker() };
-            return Operation::Finish { worker, ends: vec![end] };
+            let follow_ups = self.follow_ups(std::slice::from_ref(&end), now);
+            return Operation::Finish { worker, ends: vec![end], follow_ups };
         }
         if self.held.is_empty() {
             return Operation::Holdings { worker: self.worker() };
         }
         let (worker, _) = self.pick(&self.held);
-        let ends = self
+        let ends: Vec<Finish> = self
             .held
             .iter()
             .filter(|(holder, _)| *holder == worker || self.chance(5))
             .filter(|_| self.chance(60))
             .map(|(_, task)| self.end(task, now))
             .collect();
-        Operation::Finish { worker, ends }
+        let follow_ups = self.follow_ups(&ends, now);
+        Operation::Finish { worker, ends, follow_ups }
+    }
+
+    /// What some attempts say, one of them maybe twice, or as another attempt than it is.
+    fn reports(&self, now: Timestamp) -> Operation {
+        let (worker, _) = self.pick(&self.held);
+        let reports = (0..1 + self.below(3)).map(|_| {
+            let (_, task) = self.pick(&self.held);
+            Report {
+                task: task.task,
+                n: task.n + u32::from(self.chance(5)),
+                at: now,
+                percent: self.chance(70).then(|| u8::try_from(self.below(102)).unwrap()),
+                message: format!("step {}", self.below(9)),
+                checkpoint: self.chance(40).then(|| Bytes::from(format!("{}", self.below(9)))),
+            }
+        });
+        Operation::Report { worker, reports: reports.collect() }
+    }
+
+    /// Follow-ups of some of these ends, and of attempts that are not among them.
+    fn follow_ups(&mut self, ends: &[Finish], now: Timestamp) -> Vec<FollowUp> {
+        let mut follow_ups = Vec::new();
+        for end in ends {
+            while self.knows_queues() && self.chance(20) {
+                follow_ups.push(FollowUp {
+                    task: end.task,
+                    n: end.n + u32::from(self.chance(5)),
+                    on: if self.chance(70) { FollowOn::Success } else { FollowOn::Failure },
+                    then: self.task(now),
+                });
+            }
+        }
+        follow_ups
     }
 
     fn end(&self, task: &Claimed, now: Timestamp) -> Finish {

@@ -1,12 +1,12 @@
 //! One of the two stores: performs operations, and gives its answers in terms that can be compared.
 
-use crate::store_suite::{LEASE, Opened, slots_from};
+use crate::store_suite::{LEASE, Opened, Transaction, slots_from};
 use punctual_clock::Timestamp;
 use punctual_task::{
     AttemptRecord, CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished,
-    Materialised, NewTask, Occurrence, Outcome, Page, Pruned, Renewal, Rescue, Retention, RetryOutcome,
-    ScheduleCommand, ScheduleId, ScheduleView, Steered, Store, StoreError, StoreErrorKind, Sweep, SweepReport,
-    TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo,
+    FollowUp, Materialised, NewTask, Occurrence, Outcome, Page, Pruned, Renewal, Report, Rescue, Retention,
+    RetryOutcome, ScheduleCommand, ScheduleId, ScheduleView, Steered, Store, StoreError, StoreErrorKind, Sweep,
+    SweepReport, TaskFilter, TaskId, TaskView, Window, WorkerId, WorkerInfo,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +19,11 @@ pub(super) enum Operation {
     Advance(Duration),
     SetWall(Timestamp),
     Enqueue(Vec<NewTask>),
+    /// In a transaction of the caller's.
+    EnqueueWithin {
+        batches: Vec<Vec<NewTask>>,
+        commit: bool,
+    },
     Claim {
         worker: usize,
         request: ClaimRequest,
@@ -26,6 +31,11 @@ pub(super) enum Operation {
     Finish {
         worker: usize,
         ends: Vec<Finish>,
+        follow_ups: Vec<FollowUp>,
+    },
+    Report {
+        worker: usize,
+        reports: Vec<Report>,
     },
     Cancel(Vec<TaskId>),
     Retry(Vec<TaskId>),
@@ -76,8 +86,10 @@ pub(super) enum Operation {
 pub(super) enum Answer {
     Nothing,
     Enqueued(Result<Vec<Enqueued>, StoreErrorKind>),
+    Transacted(Vec<Result<Vec<Enqueued>, StoreErrorKind>>),
     Claimed(Result<ClaimBatch, StoreErrorKind>),
     Finished(Result<Vec<Finished>, StoreErrorKind>),
+    Reported(Result<Vec<bool>, StoreErrorKind>),
     Cancelled(Result<Vec<CancelOutcome>, StoreErrorKind>),
     Retried(Result<Vec<RetryOutcome>, StoreErrorKind>),
     Paused(Result<bool, StoreErrorKind>),
@@ -128,6 +140,16 @@ impl Side {
                 replies.iter_mut().for_each(|reply| reply.id = self.to_common(reply.id));
                 replies
             })),
+            Operation::EnqueueWithin { batches, commit } => {
+                let transaction = Transaction { batches, commit, before_end: None };
+                let answers = self.opened.transact(transaction).await.unwrap();
+                let common = |answer| {
+                    let mut replies: Vec<Enqueued> = kind(answer)?;
+                    replies.iter_mut().for_each(|reply| reply.id = self.to_common(reply.id));
+                    Ok(replies)
+                };
+                Answer::Transacted(answers.into_iter().map(common).collect())
+            }
             Operation::Claim { worker, request } => {
                 Answer::Claimed(kind(store.claim(self.workers[worker], request).await).map(|mut batch| {
                     for task in &mut batch.tasks {
@@ -137,9 +159,14 @@ impl Side {
                     batch
                 }))
             }
-            Operation::Finish { worker, mut ends } => {
+            Operation::Finish { worker, mut ends, mut follow_ups } => {
                 ends.iter_mut().for_each(|end| end.task = self.to_own(end.task));
-                Answer::Finished(kind(store.finish(self.workers[worker], ends).await))
+                follow_ups.iter_mut().for_each(|follow_up| follow_up.task = self.to_own(follow_up.task));
+                Answer::Finished(kind(store.finish_then(self.workers[worker], ends, follow_ups).await))
+            }
+            Operation::Report { worker, mut reports } => {
+                reports.iter_mut().for_each(|report| report.task = self.to_own(report.task));
+                Answer::Reported(kind(store.report(self.workers[worker], reports).await))
             }
             Operation::Cancel(tasks) => Answer::Cancelled(kind(store.cancel(self.all_own(tasks)).await)),
             Operation::Retry(tasks) => Answer::Retried(kind(store.retry(self.all_own(tasks)).await).map(|replies| {

@@ -1,5 +1,6 @@
 //! What a scenario stands on: a fresh store, its clock, and short words for what scenarios do.
 
+use super::transactions::{Transact, Transacted, Transaction};
 use crate::VirtualClock;
 use bytes::Bytes;
 use punctual_clock::{Clock, Timestamp};
@@ -7,12 +8,13 @@ use punctual_task::schedule::{Every, Rule, Slot, ZoneStamp};
 use punctual_task::series::Overflow;
 use punctual_task::{
     Backoff, CancelOutcome, ClaimBatch, ClaimRequest, Claimed, Declaration, Declared, Due, Enqueued, Finish, Finished,
-    KeyHold, Materialised, Missed, NewTask, Next, Outcome, Page, ScheduleCommand, ScheduleSpec, ScheduleView,
+    KeyHold, Materialised, MemStore, Missed, NewTask, Next, Outcome, Page, ScheduleCommand, ScheduleSpec, ScheduleView,
     SlotOutcome, Steered, Store, StoreError, StoreErrorKind, Sweep, SweepReport, TaskDetail, TaskFilter, TaskId,
     TaskOptions, TaskState, TaskView, UniqueKey, Window, WorkerId, WorkerInfo,
 };
 use std::any::Any;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +39,7 @@ pub struct Opened {
     store: Arc<dyn Store>,
     rewind: Rewind,
     restamp: Option<Restamp>,
+    transact: Option<Transact>,
     guard: Option<Box<dyn Any + Send>>,
 }
 
@@ -44,7 +47,7 @@ impl Opened {
     /// A store and how to set a cursor back in it.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, rewind: impl Fn(&str, Slot) + Send + Sync + 'static) -> Self {
-        Opened { store, rewind: Box::new(rewind), restamp: None, guard: None }
+        Opened { store, rewind: Box::new(rewind), restamp: None, transact: None, guard: None }
     }
 
     /// The same, with what writes the stamp of another time zone database.
@@ -52,6 +55,42 @@ impl Opened {
     pub fn restamped_by(mut self, restamp: impl Fn(&str, &ZoneStamp) + Send + Sync + 'static) -> Self {
         self.restamp = Some(Box::new(restamp));
         self
+    }
+
+    /// The same, with what does a transaction of the caller's own.
+    #[must_use]
+    pub fn transacting_by<Fut>(mut self, transact: impl Fn(Transaction) -> Fut + Send + Sync + 'static) -> Self
+    where
+        Fut: Future<Output = Transacted> + Send + 'static,
+    {
+        self.transact = Some(Box::new(move |transaction| Box::pin(transact(transaction))));
+        self
+    }
+
+    /// The store in memory.
+    #[must_use]
+    pub fn in_memory(clock: Arc<dyn Clock>) -> Self {
+        let store = Arc::new(MemStore::new(clock));
+        let (same, other, third) = (Arc::clone(&store), Arc::clone(&store), Arc::clone(&store));
+        Opened::new(store, move |schedule, cursor| assert!(same.rewind(schedule, cursor)))
+            .restamped_by(move |schedule, stamp| assert!(other.restamp(schedule, stamp)))
+            .transacting_by(move |transaction| {
+                let store = Arc::clone(&third);
+                async move {
+                    let mut tx = store.transaction();
+                    let commit = transaction.commit;
+                    let answers = transaction.inside(&*store, &mut tx).await;
+                    if commit { tx.commit().map(|()| answers) } else { Ok(answers) }
+                }
+            })
+    }
+
+    /// Does all of a transaction.
+    ///
+    /// # Panics
+    /// If the store's crate gave the suite no way to.
+    pub fn transact(&self, transaction: Transaction) -> Pin<Box<dyn Future<Output = Transacted> + Send>> {
+        (self.transact.as_ref().expect("the store's crate says how with `transacting_by`"))(transaction)
     }
 
     /// The same, keeping `guard` (a directory, a connection) until the scenario has ended.
@@ -145,6 +184,11 @@ impl Stand {
     /// If the store's crate gave the suite no way to.
     pub fn restamp(&self, schedule: &str, stamp: &ZoneStamp) {
         (self.opened.restamp.as_ref().expect("the store's crate says how with `restamped_by`"))(schedule, stamp);
+    }
+
+    /// Does all of a transaction; see [`Opened::transact`].
+    pub fn transact(&self, transaction: Transaction) -> Pin<Box<dyn Future<Output = Transacted> + Send>> {
+        self.opened.transact(transaction)
     }
 
     // Tasks.

@@ -28,6 +28,14 @@ pub(super) fn print(report: &TaskReport, output: &mut Output) -> Result<(), Fail
         field("key", key)?;
     }
     field("args", &report.args.to_string())?;
+    if let Some(progress) = &report.progress {
+        let percent = progress.percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
+        let text = format!("{percent}{}", progress.message);
+        field("progress", &format!("{} (attempt {}, {})", text.trim_end_matches(", "), progress.attempt, progress.at))?;
+        if let Some(bytes) = progress.checkpoint_bytes {
+            field("checkpoint", &format!("{bytes} bytes, for the next attempt"))?;
+        }
+    }
     if report.attempts.is_empty() {
         return field("attempts", "none ended yet");
     }
