@@ -28,17 +28,7 @@ Examples:
     /// Store a task.
     Enqueue(EnqueueArgs),
     /// Cancel tasks: waiting ones at once, running ones by asking their handlers.
-    #[command(after_help = "\
-Examples:
-  punctual tasks cancel 2G7K 2G7M
-  punctual tasks list --state waiting --queue mail | cut -f1 | xargs punctual tasks cancel
-
-Exit code 3 if one of them is unknown, 1 if one had ended before.")]
-    Cancel {
-        /// The tasks.
-        #[arg(required = true, value_name = "ID")]
-        ids: Vec<String>,
-    },
+    Cancel(CancelArgs),
     /// Make ended tasks wait again, due now, with all their attempts.
     Retry(RetryArgs),
 }
@@ -121,7 +111,30 @@ pub(crate) struct EnqueueArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  punctual tasks cancel 2G7K 2G7M
+  punctual tasks cancel --waiting --queue mail --dry-run     # which would be cancelled
+  punctual tasks cancel --waiting --queue mail
+
+Exit code 3 if one of them is unknown, 1 if one had ended before.")]
+pub(crate) struct CancelArgs {
+    /// The tasks.
+    #[arg(value_name = "ID", required_unless_present = "waiting")]
+    ids: Vec<String>,
+    /// All waiting tasks, of one queue, method or schedule if given.
+    #[arg(long, conflicts_with = "ids")]
+    waiting: bool,
+    /// Only list the tasks that would be cancelled.
+    #[arg(long, requires = "waiting")]
+    dry_run: bool,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
   punctual tasks retry 2G7K
+  punctual tasks retry --failed --queue mail --dry-run       # which would be retried
   punctual tasks retry --failed --queue mail
 
 Exit code 3 if one of them is unknown, 1 if one has not ended or its key is held by another.")]
@@ -132,6 +145,9 @@ pub(crate) struct RetryArgs {
     /// All failed tasks, of one queue, method or schedule if given.
     #[arg(long, conflicts_with = "ids")]
     failed: bool,
+    /// Only list the tasks that would be retried.
+    #[arg(long, requires = "failed")]
+    dry_run: bool,
     #[command(flatten)]
     filter: FilterArgs,
 }
@@ -149,19 +165,12 @@ pub(crate) async fn run(command: TasksCommand, target: TargetFlags, output: &mut
             if output.is_json() { output.json(&report) } else { report::print(&report, output) }
         }
         TasksCommand::Enqueue(args) => enqueue(args, target, output).await,
-        TasksCommand::Cancel { ids } => {
-            let acts = target
-                .ask(async |admin| {
-                    let mut acts = Vec::new();
-                    for part in ids.chunks(ACT_TASKS_MAX) {
-                        acts.extend(admin.cancel_tasks(part.to_vec()).await?);
-                    }
-                    Ok(acts)
-                })
-                .await?;
-            told(&acts, output)
+        TasksCommand::Cancel(CancelArgs { ids, waiting, dry_run, filter }) => {
+            act(Act::Cancel, Chosen { ids, all: waiting, dry_run, filter }, target, output).await
         }
-        TasksCommand::Retry(args) => retry(args, target, output).await,
+        TasksCommand::Retry(RetryArgs { ids, failed, dry_run, filter }) => {
+            act(Act::Retry, Chosen { ids, all: failed, dry_run, filter }, target, output).await
+        }
     }
 }
 
@@ -188,44 +197,82 @@ async fn enqueue(args: EnqueueArgs, target: TargetFlags, output: &mut Output) ->
     Ok(())
 }
 
-async fn retry(args: RetryArgs, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
-    let RetryArgs { ids, failed, filter: FilterArgs { queue, method, schedule } } = args;
-    if !failed && (queue.is_some() || method.is_some() || schedule.is_some()) {
-        return Err(Failure::usage(
-            "--queue, --method and --schedule choose among failed tasks; add --failed, or name tasks only",
-        ));
+/// What is done to tasks.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Cancel,
+    Retry,
+}
+
+impl Act {
+    /// Among which tasks a filter chooses, and the flag that says so.
+    const fn all(self) -> (&'static str, &'static str) {
+        match self {
+            Act::Cancel => ("waiting", "--waiting"),
+            Act::Retry => ("failed", "--failed"),
+        }
     }
-    let acts = target
+}
+
+/// The tasks that something is done to.
+#[derive(Debug)]
+struct Chosen {
+    ids: Vec<String>,
+    all: bool,
+    dry_run: bool,
+    filter: FilterArgs,
+}
+
+async fn act(act: Act, chosen: Chosen, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
+    let Chosen { ids, all, dry_run, filter: FilterArgs { queue, method, schedule } } = chosen;
+    let (state, flag) = act.all();
+    if !all && (queue.is_some() || method.is_some() || schedule.is_some()) {
+        return Err(Failure::usage(format!(
+            "--queue, --method and --schedule choose among {state} tasks; add {flag}, or name tasks only"
+        )));
+    }
+    let (acts, listed) = target
         .ask(async |admin| {
-            let mut acts = Vec::new();
+            let (mut acts, mut listed) = (Vec::new(), Vec::new());
             for part in ids.chunks(ACT_TASKS_MAX) {
-                acts.extend(admin.retry_tasks(part.to_vec()).await?);
+                acts.extend(match act {
+                    Act::Cancel => admin.cancel_tasks(part.to_vec()).await?,
+                    Act::Retry => admin.retry_tasks(part.to_vec()).await?,
+                });
             }
-            if !failed {
-                return Ok(acts);
+            if !all {
+                return Ok((acts, listed));
             }
             let mut before = None;
-            // Pages go back in time, so that a task which fails again meanwhile is not met twice.
+            // Pages go back in time, so that a task which is again in that state meanwhile is not met twice.
             loop {
                 let query = TaskQuery {
-                    state: Some("failed".to_owned()),
+                    state: Some(state.to_owned()),
                     queue: queue.clone(),
                     method: method.clone(),
                     schedule: schedule.clone(),
                     before,
                     limit: u32::try_from(ACT_TASKS_MAX).unwrap_or(0),
                 };
-                let page: Vec<String> = admin.list_tasks(query).await?.into_iter().map(|task| task.id).collect();
-                before = page.last().cloned();
+                let page = admin.list_tasks(query).await?;
+                before = page.last().map(|task| task.id.clone());
                 if before.is_none() {
                     break;
                 }
-                acts.extend(admin.retry_tasks(page).await?);
+                if dry_run {
+                    listed.extend(page);
+                    continue;
+                }
+                let page: Vec<String> = page.into_iter().map(|task| task.id).collect();
+                acts.extend(match act {
+                    Act::Cancel => admin.cancel_tasks(page).await?,
+                    Act::Retry => admin.retry_tasks(page).await?,
+                });
             }
-            Ok(acts)
+            Ok((acts, listed))
         })
         .await?;
-    told(&acts, output)
+    if dry_run { output.list(&listed, table) } else { told(&acts, output) }
 }
 
 /// Prints what became of each task, and fails if one of them was not what it had to be.

@@ -26,7 +26,7 @@ fn tasks_are_stored_listed_and_cancelled() {
     assert_eq!(line.split('\t').collect::<Vec<_>>()[..4], [id, "waiting", "Billing/charge", "Billing"]);
 
     let shown = workspace.on_db(&["tasks", "show", &id.to_lowercase(), "--json"]).json();
-    has_keys(&shown, ["task", "args", "key", "run", "attempts"]);
+    has_keys(&shown, ["task", "args", "key", "run", "attempts", "progress"]);
     assert_eq!(
         (&shown["args"], &shown["key"], &shown["attempts"]),
         (&json!({"order": 42}), &json!("charge-42"), &json!([]))
@@ -39,6 +39,48 @@ fn tasks_are_stored_listed_and_cancelled() {
     workspace.on_db(&["tasks", "cancel", id]).failed(1, &["1 of 1"]);
     assert_eq!(workspace.on_db(&["tasks", "retry", id, "--json"]).json()[0]["outcome"], "waiting");
     workspace.on_db(&["tasks", "retry", id]).failed(1, &["1 of 1"]);
+}
+
+/// Waiting tasks are cancelled by a filter; a dry run lists them and changes nothing.
+#[test]
+fn tasks_are_cancelled_by_filter() {
+    let workspace = Workspace::with_database();
+    let enqueue = |queue: &str| workspace.on_db(&["tasks", "enqueue", "A/b", "--queue", queue]).line();
+    let (first, other, second) = (enqueue("mail"), enqueue("other"), enqueue("mail"));
+    let chosen = ["tasks", "cancel", "--waiting", "--queue", "mail"];
+    let dry = workspace.on_db(&[&chosen[..], &["--dry-run", "--json"]].concat()).json();
+    let ids: Vec<&str> = dry.as_array().unwrap().iter().filter_map(|task| task["id"].as_str()).collect();
+    assert_eq!(ids, [second.as_str(), &first]);
+    assert_eq!(workspace.on_db(&["tasks", "list", "--state", "waiting", "--json"]).json().as_array().unwrap().len(), 3);
+    let acts = workspace.on_db(&[&chosen[..], &["--json"]].concat()).json();
+    assert_eq!(
+        (&acts[0]["id"], &acts[0]["outcome"], &acts[1]["id"]),
+        (&json!(second), &json!("cancelled"), &json!(first))
+    );
+    let left = workspace.on_db(&["tasks", "list", "--state", "waiting", "--json"]).json();
+    assert_eq!((left.as_array().unwrap().len(), &left[0]["id"]), (1, &json!(other)));
+    assert_eq!(workspace.on_db(&[&chosen[..], &["--json"]].concat()).json(), json!([]));
+    assert_eq!(workspace.on_db(&["tasks", "retry", "--failed", "--dry-run", "--json"]).json(), json!([]));
+    workspace.on_db(&["tasks", "cancel", "--queue", "mail", &other]).failed(2, &["--waiting"]);
+    workspace.on_db(&["tasks", "cancel", "--dry-run", &other]).failed(2, &["--waiting"]);
+    workspace.on_db(&["tasks", "cancel"]).failed(2, &["ID"]);
+}
+
+/// What an attempt said of itself is shown, with the size of the checkpoint that the next one finds.
+#[test]
+fn progress_is_shown() {
+    let workspace = Workspace::with_database();
+    let id = workspace.on_db(&["tasks", "enqueue", "Billing/charge"]).line();
+    assert_eq!(workspace.on_db(&["tasks", "show", &id, "--json"]).json()["progress"], json!(null));
+    let said = "INSERT INTO progress (task, n, at, percent, message, checkpoint)
+        SELECT max(id), 2, 1772409600000000, 40, 'row 4 of 10', x'5b345d' FROM task";
+    rusqlite::Connection::open(workspace.path("punctual.db")).unwrap().execute(said, []).unwrap();
+    let shown = workspace.on_db(&["tasks", "show", &id, "--json"]).json();
+    has_keys(&shown["progress"], ["attempt", "at", "percent", "message", "checkpoint_bytes"]);
+    assert_eq!((&shown["progress"]["percent"], &shown["progress"]["checkpoint_bytes"]), (&json!(40), &json!(3)));
+    let text = workspace.on_db(&["tasks", "show", &id]).succeeded();
+    let line = "progress  40 %, row 4 of 10 (attempt 2, 2026-03-02T00:00:00Z, a checkpoint of 3 bytes)";
+    assert!(text.contains(line), "{text}");
 }
 
 /// Filters and pages find what they name, and an empty list is an empty list.

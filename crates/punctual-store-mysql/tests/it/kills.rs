@@ -117,7 +117,7 @@ async fn work(url: &str, rounds: u32) {
 /// An order and its task, in one transaction of the caller's own; every fourth one changes its mind.
 async fn order(connection: &mut Conn, store: &MysqlStore, round: u32) {
     let id = store.draw_ids(1).await.unwrap().take().unwrap();
-    let key = (round % 2 == 0).then(|| UniqueKey::new(format!("order {}", id.0)));
+    let key = round.is_multiple_of(2).then(|| UniqueKey::new(format!("order {}", id.0)));
     let mut tx = connection.start_transaction(TxOpts::default()).await.unwrap();
     tx.query_drop(format!("INSERT INTO orders (task) VALUES ({})", id.0)).await.unwrap();
     let task = NewTask { key, queue: "orders".to_owned(), ..task(id) };

@@ -117,10 +117,10 @@ fn changed<T>(done: rusqlite::Result<T>) -> Result<T, StoreError> {
 /// An order and its task, in one transaction: of the writer's or of the caller's own. Every fourth one changes its mind.
 async fn order(store: &Arc<SqliteStore>, path: &str, round: u32) {
     let id = store.draw_ids(1).await.unwrap().take().unwrap();
-    let key = (round % 2 == 0).then(|| UniqueKey::new(format!("order {}", id.0)));
+    let key = round.is_multiple_of(2).then(|| UniqueKey::new(format!("order {}", id.0)));
     let tasks = vec![NewTask { key, queue: "orders".to_owned(), ..task(id) }];
     let commit = round % 4 != 3;
-    if round % 3 == 0 {
+    if round.is_multiple_of(3) {
         let same = Arc::clone(store);
         let work = move |tx: &mut SqliteTransaction<'_>| {
             changed(tx.connection().execute("INSERT INTO orders (task) VALUES (?1)", [id.0]))?;

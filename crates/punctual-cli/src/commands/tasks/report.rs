@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use crate::output::Output;
-use punctual_admin::{AttemptLine, TaskReport};
+use punctual_admin::{AttemptLine, ProgressLine, TaskReport};
 use serde_json::Value;
 
 /// Prints all that is kept of a task.
@@ -29,12 +29,7 @@ pub(super) fn print(report: &TaskReport, output: &mut Output) -> Result<(), Fail
     }
     field("args", &report.args.to_string())?;
     if let Some(progress) = &report.progress {
-        let percent = progress.percent.map(|percent| format!("{percent} %, ")).unwrap_or_default();
-        let text = format!("{percent}{}", progress.message);
-        field("progress", &format!("{} (attempt {}, {})", text.trim_end_matches(", "), progress.attempt, progress.at))?;
-        if let Some(bytes) = progress.checkpoint_bytes {
-            field("checkpoint", &format!("{bytes} bytes, for the next attempt"))?;
-        }
+        field("progress", &said_of_itself(progress))?;
     }
     if report.attempts.is_empty() {
         return field("attempts", "none ended yet");
@@ -51,6 +46,18 @@ pub(super) fn print(report: &TaskReport, output: &mut Output) -> Result<(), Fail
         output.line(text.trim_end())?;
     }
     Ok(())
+}
+
+/// `40 %, row 4 of 10 (attempt 2, 2026-03-02T00:00:00Z, a checkpoint of 3 bytes)`, as far as it was said.
+fn said_of_itself(progress: &ProgressLine) -> String {
+    let ProgressLine { attempt, at, percent, message, checkpoint_bytes } = progress;
+    let percent = percent.map(|percent| format!("{percent} %"));
+    let said: Vec<&str> =
+        percent.iter().map(String::as_str).chain([message.as_str()]).filter(|said| !said.is_empty()).collect();
+    let kept = checkpoint_bytes.map(|bytes| format!(", a checkpoint of {bytes} bytes")).unwrap_or_default();
+    let said = said.join(", ");
+    let space = if said.is_empty() { "" } else { " " };
+    format!("{said}{space}(attempt {attempt}, {at}{kept})")
 }
 
 /// What a program wrote, of the results and errors that hold such.
