@@ -198,7 +198,7 @@ fn choose(groups: &[Group], now: Timestamp, limit: u32) -> (Vec<&Group>, u32) {
     due.sort_unstable_by_key(|group| group.head);
     let alone = due.first().is_some_and(|group| group.suspect());
     due.retain(|group| group.suspect() == alone);
-    (due, if alone { 1 } else { limit })
+    (due, if alone { limit.min(1) } else { limit })
 }
 
 /// What a claim gives, what is held from now on, and what waits again since it cannot be read.
