@@ -6,13 +6,14 @@ use crate::ends::{Again, Ending, Ends};
 use crate::errors::Done;
 use crate::follow_ups::Followers;
 use crate::holdings;
+use crate::moment::Moment;
 use crate::script::Script;
 use crate::workers::{SHARE, check_alive};
 use bytes::Bytes;
 use mysql_async::Row;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
-use punctual_task::rows::Code;
+use punctual_task::rows::{Code, Holding};
 use punctual_task::{AttemptRecord, Finish, Finished, FollowUp, Next, Outcome, StoreError, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,6 +53,26 @@ pub(crate) fn numbers(rows: &[Row]) -> Done<BTreeSet<i64>> {
     rows.iter().map(|row| cell(row, 0)).collect()
 }
 
+/// Locks these of a live worker's rows, or all of them, and reads which of its tasks are asked to stop.
+async fn lock(
+    session: &mut Session,
+    worker: WorkerId,
+    rows: Option<Vec<i64>>,
+) -> Done<(Moment, Holding, BTreeSet<i64>)> {
+    let mut first = Script::of(SHARE, &[worker.0.into()]);
+    match rows.as_deref() {
+        Some(rows) if rows.len() <= Script::LIST_MAX => {
+            first.add(holdings::LOCK_OWN, &[rows.into(), worker.0.into()]);
+        }
+        _ => first.add(holdings::LOCK, &[worker.0.into()]),
+    }
+    first.add(ASKED, &[worker.0.into()]);
+    let (moment, mut answers) = session.begin(&first).await?;
+    check_alive(&answers.rows()?, worker)?;
+    let holding = holdings::unpack(&answers.rows()?, worker.0)?;
+    Ok((moment, holding, numbers(&answers.rows()?)?))
+}
+
 /// Records attempts of a live worker.
 pub(crate) async fn finish(
     session: &mut Session,
@@ -61,14 +82,17 @@ pub(crate) async fn finish(
     unsure: &mut Option<Vec<Finished>>,
 ) -> Done<Vec<Finished>> {
     let followers = Followers::prepare(session, follow_ups).await?;
-    let mut first = Script::of(SHARE, &[worker.0.into()]);
-    first.add(holdings::LOCK, &[worker.0.into()]);
-    first.add(ASKED, &[worker.0.into()]);
-    let (moment, mut answers) = session.begin(&first).await?;
-    check_alive(&answers.rows()?, worker)?;
     finishes.iter().try_for_each(Finish::validate)?;
-    let mut holding = holdings::unpack(&answers.rows()?, worker.0)?;
-    let asked = numbers(&answers.rows()?)?;
+    let tasks = || finishes.iter().map(|finish| finish.task.0);
+    let rows = session.shared.claim_rows().of(tasks());
+    let known = rows.is_some();
+    let (mut moment, mut holding, mut asked) = lock(session, worker, rows).await?;
+    let is_held = |finish: &Finish| holding.get(finish.task.0).is_some_and(|held| held.n == finish.n);
+    if known && !finishes.iter().all(is_held) {
+        // What was lost or reported before: whether the worker holds it is said by all of its rows.
+        session.end().await?;
+        (moment, holding, asked) = lock(session, worker, None).await?;
+    }
     let mut ends = Ends::new(moment.now);
     let mut given = Vec::with_capacity(finishes.len());
     let mut unheld = Vec::new();
@@ -111,6 +135,7 @@ pub(crate) async fn finish(
             }
         }
     }
+    session.shared.claim_rows().forget(tasks());
     if unheld.len() == finishes.len() {
         session.end().await?;
         return Ok(given);

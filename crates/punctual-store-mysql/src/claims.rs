@@ -267,7 +267,8 @@ async fn write(
     let mut next_due = untouched.map(|group| group.head).min();
     *unsure = Some(Haul { taken, next_due, lanes });
     let mut answers = session.commit_then(script, &after).await?;
-    answers.skip(before)?;
+    answers.skip(before - 1)?;
+    holdings::remember(&session.shared, &held, &answers.rows()?)?;
     for row in answers.rows_of(heads)? {
         let head: Option<i64> = cell(&row, 2)?;
         next_due = next_due.into_iter().chain(head).min();
@@ -341,6 +342,3 @@ async fn bodies(
     }
     Ok(ClaimBatch { tasks: claimed, next_due: haul.next_due.map(Timestamp::from_micros) })
 }
-
-#[cfg(test)]
-mod held;

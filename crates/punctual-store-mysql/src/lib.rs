@@ -21,6 +21,8 @@ mod ends;
 mod errors;
 mod follow_ups;
 mod groups;
+#[cfg(test)]
+mod held;
 mod holdings;
 mod ids;
 mod keys;

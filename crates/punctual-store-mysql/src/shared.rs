@@ -17,7 +17,7 @@ use crate::ids::Ids;
 use crate::moment::TimeSource;
 use crate::names::Names;
 use punctual_clock::{Clock, Entropy, SystemClock, SystemEntropy};
-use punctual_task::rows::Floors;
+use punctual_task::rows::{ClaimRows, Floors};
 use punctual_task::{StoreError, StoreErrorKind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) ids: Ids,
     names: Mutex<Names>,
     floors: Mutex<Floors>,
+    sweep_floors: Mutex<Floors>,
+    claim_rows: Mutex<ClaimRows>,
     definitions: Mutex<Definitions>,
     version: OnceLock<String>,
 }
@@ -53,6 +55,8 @@ impl Shared {
             address,
             time: TimeSource(config.clock.clone()),
             floors: Mutex::new(Floors::new(config.clock.is_some())),
+            sweep_floors: Mutex::new(Floors::new(config.clock.is_some())),
+            claim_rows: Mutex::default(),
             config,
             counters: Counters::default(),
             ids: Ids::default(),
@@ -70,6 +74,16 @@ impl Shared {
     /// Where claims begin to read.
     pub(crate) fn floors(&self) -> MutexGuard<'_, Floors> {
         self.floors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where sweeps begin to read.
+    pub(crate) fn sweep_floors(&self) -> MutexGuard<'_, Floors> {
+        self.sweep_floors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where what this process has claimed lies.
+    pub(crate) fn claim_rows(&self) -> MutexGuard<'_, ClaimRows> {
+        self.claim_rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The definitions known so far.

@@ -338,6 +338,7 @@ impl Store for MysqlStore {
     }
 
     fn declare(&self, declaration: Declaration) -> Reply<'_, Declared> {
+        self.shared.sweep_floors().forget();
         let declaration = Arc::new(declaration);
         Box::pin(self.on(&self.writes, move |session, unsure| {
             let declaration = Arc::clone(&declaration);
@@ -346,6 +347,7 @@ impl Store for MysqlStore {
     }
 
     fn steer(&self, name: String, command: ScheduleCommand) -> Reply<'_, Steered> {
+        self.shared.sweep_floors().forget();
         let asked = Arc::new((name, command));
         Box::pin(self.on(&self.writes, move |session, unsure| {
             let asked = Arc::clone(&asked);
@@ -358,6 +360,7 @@ impl Store for MysqlStore {
     }
 
     fn apply(&self, window: Window) -> Reply<'_, Materialised> {
+        self.shared.sweep_floors().forget();
         let window = Arc::new(window);
         Box::pin(self.on(&self.writes, move |session, unsure| {
             let window = Arc::clone(&window);

@@ -10,7 +10,7 @@ use crate::workers;
 use bytes::Bytes;
 use punctual_clock::Timestamp;
 use punctual_task::decide::settle;
-use punctual_task::rows::Code;
+use punctual_task::rows::{Code, Holding};
 use punctual_task::{AttemptRecord, Finish, Finished, FollowUp, Next, Outcome, StoreError, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::Row;
@@ -66,6 +66,19 @@ pub(crate) fn answered(tasks: Vec<i64>) -> Option<Step> {
     (!tasks.is_empty()).then(|| step!(ANSWERED, tasks))
 }
 
+/// Locks these of a live worker's rows, or all of them, and reads which of its tasks are asked to stop.
+async fn lock(session: &mut Session, worker: WorkerId, rows: Option<Vec<i64>>) -> Done<(Holding, BTreeSet<i64>)> {
+    let claims = match rows {
+        Some(rows) => step!(holdings::LOCK_OWN, rows, worker.0),
+        None => step!(holdings::LOCK, vec![worker.0]),
+    };
+    // Cancels are read behind the lock on what is held, which who asks for one takes too.
+    let answers = session.ask(vec![workers::fence(worker), claims, step!(ASKED, vec![worker.0])]).await?;
+    let [alive, claims, asked] = answers.as_slice() else { return Err(Fault::bug("a finish got no answer")) };
+    workers::check_alive(worker, alive)?;
+    Ok((holdings::unpack(claims)?, asked_from(asked)?))
+}
+
 /// Records attempts of a live worker.
 pub(crate) async fn finish(
     shared: &Shared,
@@ -75,13 +88,16 @@ pub(crate) async fn finish(
     follow_ups: &[FollowUp],
 ) -> Done<Vec<Finished>> {
     let followers = Followers::prepare(shared, session, follow_ups).await?;
-    // Cancels are read behind the lock on what is held, which who asks for one takes too.
-    let look = vec![workers::fence(worker), step!(holdings::LOCK, vec![worker.0]), step!(ASKED, vec![worker.0])];
-    let answers = session.ask(look).await?;
-    let [alive, claims, asked] = answers.as_slice() else { return Err(Fault::bug("a finish got no answer")) };
-    workers::check_alive(worker, alive)?;
-    let mut holding = holdings::unpack(claims)?;
-    let asked = asked_from(asked)?;
+    let tasks = || finishes.iter().map(|finish| finish.task.0);
+    let rows = shared.claim_rows().of(tasks());
+    let known = rows.is_some();
+    let (mut holding, mut asked) = lock(session, worker, rows).await?;
+    let is_held = |finish: &Finish| holding.get(finish.task.0).is_some_and(|held| held.n == finish.n);
+    if known && !finishes.iter().all(is_held) {
+        // What was lost or reported before: whether the worker holds it is said by all of its rows.
+        session.roll_back().await?;
+        (holding, asked) = lock(session, worker, None).await?;
+    }
     let now = session.now()?;
     let mut ends = Ends::default();
     let mut given = Vec::with_capacity(finishes.len());
@@ -136,6 +152,7 @@ pub(crate) async fn finish(
     for row in answers.first().filter(|_| looks).into_iter().flatten() {
         known.insert((row.try_get(0)?, row.try_get::<_, i32>(1)?.cast_unsigned()));
     }
+    shared.claim_rows().forget(tasks());
     let outcome = |(finish, given): (&Finish, Option<Finished>)| {
         given.unwrap_or(if known.contains(&(finish.task.0, finish.n)) { Finished::Already } else { Finished::Lost })
     };

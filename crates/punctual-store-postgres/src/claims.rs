@@ -97,15 +97,15 @@ impl Group {
 
 /// Places in groups, a column each.
 #[derive(Debug, Default)]
-struct Places {
-    lanes: Vec<i32>,
-    classes: Vec<i16>,
-    dues: Vec<i64>,
-    ids: Vec<i64>,
+pub(crate) struct Places {
+    pub(crate) lanes: Vec<i32>,
+    pub(crate) classes: Vec<i16>,
+    pub(crate) dues: Vec<i64>,
+    pub(crate) ids: Vec<i64>,
 }
 
 impl Places {
-    fn of(places: impl Iterator<Item = (FloorGroup, FloorPlace)>) -> Self {
+    pub(crate) fn of(places: impl Iterator<Item = (FloorGroup, FloorPlace)>) -> Self {
         let mut columns = Places::default();
         for ((lane, class), (due, id)) in places {
             columns.lanes.push(lane.cast_signed());
@@ -181,6 +181,9 @@ pub(crate) async fn claim(
     steps.extend(ready::add(&waits));
     steps.push(step!(NEXT, lanes, classes, dues, ids));
     let answers = session.commit(steps).await?;
+    if let Some(rows) = answers.first().filter(|_| !held.is_empty()) {
+        holdings::remember(shared, &held, rows)?;
+    }
     let left: Option<i64> = answers.last().and_then(|rows| rows.first()).map_or(Ok(None), |row| row.try_get(0))?;
     let is_chosen = |group: &Group| chosen.iter().any(|one| (one.lane, one.class) == (group.lane, group.class));
     let untouched = groups.iter().filter(|group| !is_chosen(group)).map(|group| group.head.0).min();
@@ -297,6 +300,3 @@ fn body(definitions: &Read, lanes: &BTreeMap<i32, &Group>, task: &TaskRow, taken
     };
     Ok((claimed, held))
 }
-
-#[cfg(test)]
-mod held;

@@ -19,6 +19,8 @@ mod enqueue;
 mod errors;
 mod follow_ups;
 mod group;
+#[cfg(test)]
+mod held;
 mod holdings;
 mod keys;
 mod lease;

@@ -16,7 +16,7 @@ use crate::sequence::{DRAW_MAX, Sequence};
 use crate::session::{Kind, Session};
 use crate::{attempts, cancels, claims, enqueue, lists, progress, queues, retention, workers};
 use punctual_clock::{Clock, Timestamp};
-use punctual_task::rows::Floors;
+use punctual_task::rows::{ClaimRows, Floors};
 use punctual_task::{
     CancelOutcome, ClaimBatch, ClaimRequest, Declaration, Declared, Enqueued, Finish, Finished, FollowUp, IdBlock,
     Loss, Materialised, NewTask, Page, Pruned, QueueView, Renewal, Reply, Report, Rescue, Retention, RetryOutcome,
@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) sequence: Sequence,
     pub(crate) group: Group,
     floors: Mutex<Floors>,
+    sweep_floors: Mutex<Floors>,
+    claim_rows: Mutex<ClaimRows>,
 }
 
 impl PostgresStore {
@@ -107,6 +109,8 @@ impl PostgresStore {
                 sequence: Sequence::default(),
                 group: Group::new(config.lock_timeout),
                 floors: Mutex::new(Floors::new(config.clock.is_some())),
+                sweep_floors: Mutex::new(Floors::new(config.clock.is_some())),
+                claim_rows: Mutex::default(),
             })
         };
         let lease = shared(1, lease_thread.handle().clone());
@@ -195,6 +199,16 @@ impl Shared {
     /// Where claims begin to read. A panic under the lock leaves them whole.
     pub(crate) fn floors(&self) -> MutexGuard<'_, Floors> {
         self.floors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where sweeps begin to read.
+    pub(crate) fn sweep_floors(&self) -> MutexGuard<'_, Floors> {
+        self.sweep_floors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where what this process has claimed lies.
+    pub(crate) fn claim_rows(&self) -> MutexGuard<'_, ClaimRows> {
+        self.claim_rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time that a test gives, if it owns the clock.
@@ -402,6 +416,7 @@ impl Store for PostgresStore {
     }
 
     fn declare(&self, declaration: Declaration) -> Reply<'_, Declared> {
+        self.shared.sweep_floors().forget();
         Box::pin(
             self.run(declaration, |shared, session, declaration| {
                 Box::pin(commands::declare(shared, session, declaration))
@@ -410,6 +425,7 @@ impl Store for PostgresStore {
     }
 
     fn steer(&self, name: String, command: ScheduleCommand) -> Reply<'_, Steered> {
+        self.shared.sweep_floors().forget();
         Box::pin(self.run((name, command), |shared, session, (name, command)| {
             Box::pin(commands::steer(shared, session, name, command))
         }))
@@ -420,6 +436,7 @@ impl Store for PostgresStore {
     }
 
     fn apply(&self, window: Window) -> Reply<'_, Materialised> {
+        self.shared.sweep_floors().forget();
         Box::pin(self.run(window, |shared, session, window| Box::pin(sweeps::apply(shared, session, window))))
     }
 

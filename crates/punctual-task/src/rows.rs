@@ -2,11 +2,13 @@
 //!
 //! The stores' tables differ, since each database has other strengths; what stands in them means the same.
 
+mod claim_rows;
 mod codes;
 mod floors;
 mod holding;
 mod packed;
 
+pub use claim_rows::ClaimRows;
 pub use codes::Code;
 pub use floors::{FloorGroup, FloorLook, FloorPlace, Floors};
 pub use holding::{HeldRow, Holding};

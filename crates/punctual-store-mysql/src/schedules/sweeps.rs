@@ -16,8 +16,9 @@ use crate::ids;
 use crate::moment::Moment;
 use crate::script::Script;
 use crate::tasks;
-use punctual_clock::Timestamp;
+use punctual_clock::{Clock, SystemClock, Timestamp};
 use punctual_task::planner::{Plan, UNREADABLE_WAIT, Walk, decide_window, plan, plan_broken, with_backfill};
+use punctual_task::rows::FloorGroup;
 use punctual_task::{Materialised, Position, ScheduleId, StoreError, Sweep, SweepReport, Window};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,12 +30,15 @@ pub const SWEEP_SCHEDULES_MAX: u32 = 10_000;
 const RESERVES_MAX: u32 = 20;
 
 pub(crate) const DUE: &str = "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
-    runs, kept_to, known_from, zone, backfill FROM punctual_position FORCE INDEX (punctual_position_wake) WHERE wake <= @now
-    ORDER BY wake, id LIMIT ? FOR UPDATE SKIP LOCKED";
-pub(crate) const NEXT_WAKE: &str = "SELECT MIN(wake) FROM punctual_position";
+    runs, kept_to, known_from, zone, backfill, wake FROM punctual_position FORCE INDEX (punctual_position_wake)
+    WHERE wake >= ? AND wake <= @now ORDER BY wake, id LIMIT ? FOR UPDATE SKIP LOCKED";
+pub(crate) const NEXT_WAKE: &str = "SELECT MIN(wake) FROM punctual_position WHERE wake >= ?";
 const PUT_OFF: &str = "UPDATE punctual_position SET wake = ? WHERE id = ? AND wake IS NOT NULL";
 const LOCK_ONE: &str = "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap,
     runs, kept_to, known_from, zone, backfill FROM punctual_position FORCE INDEX (PRIMARY) WHERE id = ? AND wake <= @now FOR UPDATE SKIP LOCKED";
+
+/// What the floor of sweeps is kept under.
+pub(crate) const WAKES: FloorGroup = (0, 0);
 
 /// What a sweep has decided and may have committed.
 pub(crate) type Decided = SweepReport;
@@ -108,7 +112,7 @@ async fn apart(session: &mut Session, sweep: Sweep, due: &[i64], first: Fault) -
             Err(fault) => return Err(fault),
         }
     }
-    let rows = session.run(&Script::of(NEXT_WAKE, &[])).await?.rows()?;
+    let rows = session.run(&Script::of(NEXT_WAKE, &[i64::MIN.into()])).await?.rows()?;
     report.next_due = next_due(&rows)?;
     Ok(report)
 }
@@ -128,13 +132,23 @@ async fn sweep_once(
     let mut wanted = 0;
     for _ in 0..RESERVES_MAX {
         ids::reserve(session, wanted).await?;
+        let look = session.shared.sweep_floors().look(SystemClock.now());
+        let from = match which {
+            Which::Due(_) => look.floor(WAKES).0,
+            Which::One(_) => i64::MIN,
+        };
         let first = match which {
-            Which::Due(limit) => Script::of(DUE, &[limit.into()]),
+            Which::Due(limit) => Script::of(DUE, &[from.into(), limit.into()]),
             Which::One(id) => Script::of(LOCK_ONE, &[id.into()]),
         };
         let (moment, mut answers) = session.begin(&first).await?;
         let rows = answers.rows()?;
         *due = rows.iter().map(|row| cell(row, 0)).collect::<Done<_>>()?;
+        if let Which::Due(_) = which {
+            let head: Option<i64> = rows.first().map(|row| cell(row, 14)).transpose()?;
+            let head = head.map(|wake| (WAKES, (wake, i64::MIN)));
+            session.shared.sweep_floors().seen(&look, head.into_iter(), moment.now, SystemClock.now());
+        }
         let positions = rows.iter().map(position_from).collect::<Done<Vec<_>>>()?;
         let decided = decide(session, positions, window_max, moment).await?;
         let count = ids_wanted(decided.iter().map(|(_, plan)| &plan.change));
@@ -143,7 +157,7 @@ async fn sweep_once(
             wanted = count;
             continue;
         };
-        return write(session, decided, ids, moment, unsure).await;
+        return write(session, decided, ids, moment, from, unsure).await;
     }
     Err(Fault::Moved)
 }
@@ -267,6 +281,7 @@ async fn write(
     decided: Vec<(Locked, Plan)>,
     ids: Vec<punctual_task::TaskId>,
     moment: Moment,
+    from: i64,
     unsure: &mut Option<Decided>,
 ) -> Done<SweepReport> {
     let mut writing = Writing::new(moment.now);
@@ -280,7 +295,7 @@ async fn write(
     let created = writing.tasks();
     let mut script = writing.script();
     let before = script.statements();
-    script.add(NEXT_WAKE, &[]);
+    script.add(NEXT_WAKE, &[from.into()]);
     *unsure = Some(report);
     let mut answers = session.commit(script).await.map_err(|fault| twice(session, fault, created))?;
     answers.skip(before)?;

@@ -4,10 +4,11 @@ use super::{LOCK, Locked, Look, Seen, Writing, cancel_live, enough, look, only, 
 use crate::definitions::{Read, Version};
 use crate::errors::{Done, Fault};
 use crate::names::Lane;
-use crate::session::{Session, step};
+use crate::session::{Session, Step, step};
 use crate::store::Shared;
-use punctual_clock::Timestamp;
+use punctual_clock::{Clock, SystemClock, Timestamp};
 use punctual_task::planner::{Plan, Snapshot, UNREADABLE_WAIT, Walk, decide_window, plan, plan_broken, with_backfill};
+use punctual_task::rows::{FloorGroup, FloorLook, FloorPlace};
 use punctual_task::{Materialised, Position, ScheduleId, ScheduleSpec, StoreError, Sweep, SweepReport, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,17 +21,46 @@ pub const SWEEP_SCHEDULES_MAX: u32 = 10_000;
 
 /// Schedules one of whose occurrences has ended are due where that makes room: those without a wake, and those with a backfill
 /// even if their own next slot is not due. Those that another transaction holds are left to it.
-pub(crate) const ROUSE: &str = "WITH p AS MATERIALIZED (SELECT id FROM position WHERE id IN (SELECT gate FROM woken)
-        FOR UPDATE SKIP LOCKED),
-    w AS (DELETE FROM woken USING p WHERE woken.gate = p.id RETURNING woken.gate, woken.at)
+const ROUSE: &str = "WITH a AS MATERIALIZED (SELECT id, gate FROM woken WHERE id >= $1 ORDER BY id),
+    p AS MATERIALIZED (SELECT id FROM position WHERE id IN (SELECT gate FROM a) FOR UPDATE SKIP LOCKED),
+    w AS (DELETE FROM woken USING a, p WHERE woken.id = a.id AND p.id = a.gate RETURNING woken.gate, woken.at)
     UPDATE position SET wake = m.at FROM (SELECT gate, min(at) AS at FROM w GROUP BY gate) m
     WHERE position.id = m.gate AND (position.state = 0 AND position.wake IS NULL
         OR position.backfilling AND (position.wake IS NULL OR position.wake > m.at))";
-pub(crate) const DUE: &str = "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap, runs, kept_to,
-    known_from, zone, backfill FROM position WHERE wake <= current_setting('punctual.now')::bigint ORDER BY wake, id LIMIT $1 FOR UPDATE SKIP LOCKED";
-pub(crate) const NEXT_WAKE: &str = "SELECT least((SELECT min(wake) FROM position WHERE wake IS NOT NULL),
+pub(crate) const DUE: &str =
+    "SELECT id, state, note, rev, era, version, cursor_slot, cursor_at, cursor_gap, runs, kept_to,
+    known_from, zone, backfill, wake FROM position
+    WHERE wake <= current_setting('punctual.now')::bigint AND (wake, id) >= ($2, $3) ORDER BY wake, id LIMIT $1
+    FOR UPDATE SKIP LOCKED";
+pub(crate) const FIRST_WOKEN: &str = "SELECT min(id) FROM woken WHERE id >= $1";
+const NEXT_WAKE: &str = "SELECT least(
+    (SELECT wake FROM position WHERE wake IS NOT NULL AND (wake, id) >= ($1, $2) ORDER BY wake, id LIMIT 1),
     (SELECT min(w.at) FROM woken w JOIN position p ON p.id = w.gate
-        WHERE p.state = 0 AND p.wake IS NULL OR p.backfilling AND (p.wake IS NULL OR p.wake > w.at)))";
+        WHERE w.id >= $3 AND (p.state = 0 AND p.wake IS NULL OR p.backfilling AND (p.wake IS NULL OR p.wake > w.at))))";
+/// What the floors of sweeps are kept under: of wakes, and of the numbers of ends.
+const WAKES: FloorGroup = (0, 0);
+const WOKEN: FloorGroup = (0, 1);
+/// Ends whose writes are under way may come before the first one by so many numbers.
+const WOKEN_BELOW: i64 = 1_000;
+
+/// Where a sweep begins to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    pub(crate) wake: FloorPlace,
+    pub(crate) woken: i64,
+}
+
+impl Start {
+    pub(crate) const BEGINNING: Start = Start { wake: (i64::MIN, i64::MIN), woken: i64::MIN };
+
+    pub(crate) fn of(look: &FloorLook) -> Self {
+        Start { wake: look.floor(WAKES), woken: look.floor(WOKEN).0 }
+    }
+
+    fn next_wake(self) -> Step {
+        step!(NEXT_WAKE, self.wake.0, self.wake.1, self.woken)
+    }
+}
 
 /// Decides due slots of many schedules. One that cannot be decided is put off and reported; the others go on.
 pub(crate) async fn materialise(shared: &Shared, session: &mut Session, sweep: &Sweep) -> Done<SweepReport> {
@@ -47,21 +77,34 @@ pub(crate) async fn materialise(shared: &Shared, session: &mut Session, sweep: &
 }
 
 async fn sweep_all(shared: &Shared, session: &mut Session, sweep: &Sweep) -> Done<SweepReport> {
-    let limit = i64::from(sweep.schedules_max.min(SWEEP_SCHEDULES_MAX));
-    let answers = session.ask(vec![step!(ROUSE), step!(DUE, limit)]).await?;
-    let rows = answers.get(1).map_or(&[][..], Vec::as_slice);
+    let (rows, from) = lock_due(shared, session, sweep).await?;
     let positions: Vec<Position> = rows.iter().map(position_from).collect::<Done<_>>()?;
-    decide(shared, session, positions, sweep.window_max).await
+    decide(shared, session, positions, sweep.window_max, from).await
+}
+
+/// Locks the due schedules in the order of their wakes, and gives where it began to look for them.
+async fn lock_due(shared: &Shared, session: &mut Session, sweep: &Sweep) -> Done<(Vec<Row>, Start)> {
+    let limit = i64::from(sweep.schedules_max.min(SWEEP_SCHEDULES_MAX));
+    let look = shared.sweep_floors().look(SystemClock.now());
+    let from = Start::of(&look);
+    let (wake, id) = from.wake;
+    let steps = vec![step!(FIRST_WOKEN, from.woken), step!(ROUSE, from.woken), step!(DUE, limit, wake, id)];
+    let mut answers = session.ask(steps).await?.into_iter();
+    let (Some(woken), Some(_), Some(rows)) = (answers.next(), answers.next(), answers.next()) else {
+        return Err(Fault::bug("a sweep got no answer"));
+    };
+    let woken: Option<i64> = woken.first().map_or(Ok(None), |row| row.try_get(0))?;
+    let woken = woken.map(|first| (WOKEN, (first.saturating_sub(WOKEN_BELOW), 0)));
+    let first = rows.first().map(|row| -> Done<_> { Ok((WAKES, (row.try_get(14)?, row.try_get(0)?))) }).transpose()?;
+    let at = session.now()?;
+    shared.sweep_floors().seen(&look, first.into_iter().chain(woken), at, SystemClock.now());
+    Ok((rows, from))
 }
 
 /// The schedules of a sweep that failed as a whole, each in a transaction of its own.
 async fn sweep_apart(shared: &Shared, session: &mut Session, sweep: &Sweep) -> Done<SweepReport> {
-    let limit = i64::from(sweep.schedules_max.min(SWEEP_SCHEDULES_MAX));
-    let answers = session.ask(vec![step!(ROUSE), step!(DUE, limit)]).await?;
-    let mut ids: Vec<i64> = Vec::new();
-    for row in answers.get(1).into_iter().flatten() {
-        ids.push(row.try_get(0)?);
-    }
+    let (rows, _) = lock_due(shared, session, sweep).await?;
+    let ids: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     session.roll_back().await?;
     let mut report = SweepReport { schedules: Vec::new(), next_due: None };
     for id in ids {
@@ -77,7 +120,7 @@ async fn sweep_apart(shared: &Shared, session: &mut Session, sweep: &Sweep) -> D
                 session.ask(Vec::new()).await?;
                 let mut writing = Writing::default();
                 writing.put_off(ScheduleId(id), session.now()?.after(UNREADABLE_WAIT));
-                let last = writing.commit(shared, session, Vec::new(), Some(step!(NEXT_WAKE))).await?;
+                let last = writing.commit(shared, session, Vec::new(), Some(Start::BEGINNING.next_wake())).await?;
                 report.next_due = next_due(&last)?;
             }
             Err(fault) => return Err(fault),
@@ -89,7 +132,7 @@ async fn sweep_apart(shared: &Shared, session: &mut Session, sweep: &Sweep) -> D
 async fn sweep_one(shared: &Shared, session: &mut Session, id: ScheduleId, window_max: u32) -> Done<SweepReport> {
     let rows = session.rows(step!(LOCK, id.0)).await?;
     let positions: Vec<Position> = rows.iter().map(position_from).collect::<Done<_>>()?;
-    decide(shared, session, positions, window_max).await
+    decide(shared, session, positions, window_max, Start::BEGINNING).await
 }
 
 /// A schedule on its way through a sweep.
@@ -147,6 +190,7 @@ async fn decide(
     session: &mut Session,
     positions: Vec<Position>,
     window_max: u32,
+    from: Start,
 ) -> Done<SweepReport> {
     let now = session.now()?;
     let versions: BTreeSet<Version> =
@@ -170,7 +214,7 @@ async fn decide(
         let created = writing.add(spec, &plan.change, now, lane, &mut ids)?;
         schedules.push(plan.report(&spec.name, created));
     }
-    let last = writing.commit(shared, session, before, Some(step!(NEXT_WAKE))).await?;
+    let last = writing.commit(shared, session, before, Some(from.next_wake())).await?;
     Ok(SweepReport { schedules, next_due: next_due(&last)? })
 }
 

@@ -23,7 +23,7 @@ pub type FloorGroup = (u32, u8);
 /// Where a row lies in its group: when it is due, then its number.
 pub type FloorPlace = (i64, i64);
 
-/// The floors of one store's claims.
+/// The floors of one store's claims or sweeps.
 #[derive(Debug, Default)]
 pub struct Floors {
     off: bool,
@@ -31,7 +31,7 @@ pub struct Floors {
     looked: Option<Instant>,
 }
 
-/// The floors that one claim goes by.
+/// The floors that one claim or sweep goes by.
 #[derive(Debug)]
 pub struct FloorLook {
     floors: Option<Arc<BTreeMap<FloorGroup, FloorPlace>>>,
@@ -66,6 +66,11 @@ impl Floors {
     pub fn look(&self, now: Instant) -> FloorLook {
         let fresh = self.looked.is_some_and(|looked| now.since(looked) < LOOK_EVERY);
         FloorLook { floors: (fresh && !self.off).then(|| Arc::clone(&self.known)) }
+    }
+
+    /// The next claim looks below the floors.
+    pub fn forget(&mut self) {
+        self.looked = None;
     }
 
     /// What a claim found that went by `look`: the head of each group, by the database's time `at`. If none of them is due, the next
@@ -130,6 +135,10 @@ mod tests {
         let third = floors.look(clock.now());
         floors.seen(&third, [(GROUP, (200_000_000, 9))].into_iter(), clock.timestamp(), clock.now());
         assert_eq!(floors.look(clock.now()).floor(GROUP), LOWEST, "nothing is due");
+        floors.seen(&first, [(GROUP, old)].into_iter(), clock.timestamp(), clock.now());
+        assert_eq!(floors.look(clock.now()).floor(GROUP), old);
+        floors.forget();
+        assert_eq!(floors.look(clock.now()).floor(GROUP), LOWEST, "it was to be forgotten");
         let mut off = Floors::new(true);
         off.seen(&first, [(GROUP, old)].into_iter(), clock.timestamp(), clock.now());
         assert_eq!(off.look(clock.now()).floor(GROUP), LOWEST);
