@@ -22,8 +22,10 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Column {
-    /// This project
+    /// This project, with handlers that do not wait in their connection's turn (`#[rpc(inline)]`)
     Punctual,
+    /// This project, with each handler in a task of its own
+    Tasks,
     /// The least that is shaped like an RPC runtime on tokio, without any feature
     Floor,
     /// gRPC
@@ -87,8 +89,8 @@ macro_rules! idle {
 
 impl Column {
     /// All that there may be, in the order of the table.
-    pub const ALL: [Column; 6] =
-        [Column::Punctual, Column::Floor, Column::Tonic, Column::Tarpc, Column::Capnp, Column::Ttrpc];
+    pub const ALL: [Column; 7] =
+        [Column::Punctual, Column::Tasks, Column::Floor, Column::Tonic, Column::Tarpc, Column::Capnp, Column::Ttrpc];
 
     /// Those of a quick look.
     pub const QUICK: [Column; 4] = [Column::Punctual, Column::Floor, Column::Tonic, Column::Tarpc];
@@ -97,6 +99,7 @@ impl Column {
     pub fn name(self) -> &'static str {
         match self {
             Column::Punctual => "punctual",
+            Column::Tasks => "tasks",
             Column::Floor => "floor",
             Column::Tonic => "tonic",
             Column::Tarpc => "tarpc",
@@ -107,7 +110,7 @@ impl Column {
 
     /// Whether it is a product of somebody else's.
     pub fn is_peer(self) -> bool {
-        !matches!(self, Column::Punctual | Column::Floor)
+        !matches!(self, Column::Punctual | Column::Tasks | Column::Floor)
     }
 
     /// Whether this build has it.
@@ -122,7 +125,7 @@ impl Column {
     /// Whether it has such calls.
     pub fn offers(self, case: Case) -> bool {
         match self {
-            Column::Punctual | Column::Floor => true,
+            Column::Punctual | Column::Tasks | Column::Floor => true,
             Column::Tonic => case != Case::Oneway,
             Column::Tarpc | Column::Capnp | Column::Ttrpc => case != Case::Oneway && !case.has_streams(),
         }
@@ -141,7 +144,8 @@ impl Column {
     /// Serves until the process ends; calls `ready` with its address once it listens.
     pub async fn serve(self, site: &Site, ready: impl FnOnce(&str)) -> anyhow::Result<()> {
         match self {
-            Column::Punctual => punctual::serve(site, ready).await,
+            Column::Punctual => punctual::serve(site, punctual::Handlers::Inline, ready).await,
+            Column::Tasks => punctual::serve(site, punctual::Handlers::Tasks, ready).await,
             Column::Floor => floor::serve(site, ready).await,
             Column::Tonic => tonic::serve(site, ready).await,
             Column::Tarpc => tarpc::serve(site, ready).await,
@@ -157,7 +161,7 @@ impl Column {
     /// Connects and does the work.
     pub async fn call(self, site: &Site, all: Work) -> anyhow::Result<()> {
         match self {
-            Column::Punctual => run!(punctual::Client, tokio::spawn, site, all),
+            Column::Punctual | Column::Tasks => run!(punctual::Client, tokio::spawn, site, all),
             Column::Floor => run!(floor::Client, tokio::spawn, site, all),
             Column::Tonic => run!(tonic::Client, tokio::spawn, site, all),
             Column::Tarpc => run!(tarpc::Client, tokio::spawn, site, all),
@@ -179,7 +183,7 @@ impl Column {
         done: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
         match self {
-            Column::Punctual => idle!(punctual::Client, site, connections, opened, done),
+            Column::Punctual | Column::Tasks => idle!(punctual::Client, site, connections, opened, done),
             Column::Floor => idle!(floor::Client, site, connections, opened, done),
             Column::Tonic => idle!(tonic::Client, site, connections, opened, done),
             Column::Tarpc => idle!(tarpc::Client, site, connections, opened, done),

@@ -25,6 +25,29 @@ trait Bench {
 
 struct Service;
 
+/// Where handlers run that do not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handlers {
+    /// In their connection's turn, as `#[rpc(inline)]` has it.
+    Inline,
+    /// Each in a task of its own.
+    Tasks,
+}
+
+/// The service with its short handlers where they are to run: one contract for both columns.
+struct Placed(BenchServer<Service>, Handlers);
+
+impl punctual::rpc::Service for Placed {
+    fn descriptor(&self) -> &'static punctual::contract::ServiceDescriptor {
+        self.0.descriptor()
+    }
+
+    fn dispatch(&self, method: usize, call: punctual::rpc::Inbound<'_>) {
+        let waits = matches!(call.method().full_name, "Bench/nap" | "Bench/upload" | "Bench/download" | "Bench/duplex");
+        self.0.dispatch(method, if waits || self.1 == Handlers::Tasks { call } else { call.inline() });
+    }
+}
+
 impl Bench for Service {
     async fn add(&self, a: i32, b: i32) -> Result<i32, Status> {
         Ok(a.wrapping_add(b))
@@ -64,13 +87,14 @@ async fn drain(mut items: Streaming<Bytes>) -> Result<u64, Status> {
     Ok(bytes)
 }
 
-pub async fn serve(site: &Site, ready: impl FnOnce(&str)) -> anyhow::Result<()> {
+pub async fn serve(site: &Site, handlers: Handlers, ready: impl FnOnce(&str)) -> anyhow::Result<()> {
     let mut config = ServerConfig::default();
     config.server_limits.connections_max = CONNECTIONS_MAX;
     if site.transport == Transport::Tls {
         config.tls = Some(certificate::server(&site.folder)?);
     }
-    let server = Server::builder().config(config).service(BenchServer::new(Service)).listen(site.to_bind()?);
+    let server =
+        Server::builder().config(config).service(Placed(BenchServer::new(Service), handlers)).listen(site.to_bind()?);
     let server = server.bind().await?;
     ready(server.local_addrs().first().context("a server that listens has an address")?);
     server.serve().await;

@@ -57,7 +57,7 @@ async fn check(column: Column, transport: Transport) -> anyhow::Result<()> {
     let Ok(address) = receiver.await else { return server.await? };
     site.address = address;
     let checked = match column {
-        Column::Punctual => does_the_work::<punctual::Client>(column, &site).await,
+        Column::Punctual | Column::Tasks => does_the_work::<punctual::Client>(column, &site).await,
         Column::Floor => does_the_work::<floor::Client>(column, &site).await,
         Column::Tonic => does_the_work::<tonic::Client>(column, &site).await,
         Column::Tarpc => does_the_work::<tarpc::Client>(column, &site).await,

@@ -11,11 +11,13 @@
 use crate::server::answer::Answer;
 use crate::server::inbound::Ended;
 use serde::Serialize;
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::ReusableBoxFuture;
 
 /// Where a handler runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,12 @@ impl Threads {
     }
 }
 
+thread_local! {
+    /// Where the last inline handler of this thread ran that ended at once: the next one of its size takes its place. An answer that was
+    /// given has let go of all that it had.
+    static SPACE: Cell<Option<ReusableBoxFuture<'static, ()>>> = const { Cell::new(None) };
+}
+
 /// Starts what handles and answers a call.
 pub(crate) fn start<Fut, T, E>(runs: Runs, answer: Answer<Fut, T, E>)
 where
@@ -56,10 +64,18 @@ where
     match runs {
         Runs::Task => drop(tokio::spawn(answer)),
         Runs::Inline => {
-            let mut answer = Box::pin(answer);
+            let mut answer = match SPACE.take() {
+                Some(mut space) => {
+                    space.set(answer);
+                    space
+                }
+                None => ReusableBoxFuture::new(answer),
+            };
             // Nobody is woken by this poll: the task begins with another one, in which its own waker takes this one's place.
-            if answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            if answer.poll(&mut Context::from_waker(Waker::noop())).is_pending() {
                 tokio::spawn(answer);
+            } else {
+                SPACE.set(Some(answer));
             }
         }
         Runs::Blocking => {
