@@ -133,7 +133,11 @@ impl Column {
 
     /// Whether it can be reached so.
     pub fn speaks(self, transport: Transport) -> bool {
-        self != Column::Ttrpc || transport == Transport::Unix
+        match transport {
+            Transport::Unix => true,
+            Transport::Shm => self == Column::Punctual,
+            Transport::Tcp | Transport::Tls | Transport::Inproc => self != Column::Ttrpc,
+        }
     }
 
     /// Whether its objects stay on one thread.

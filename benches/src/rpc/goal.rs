@@ -97,6 +97,7 @@ pub fn judge(report: &Report) -> Vec<Judged> {
         match report.setting.transport {
             Transport::Unix | Transport::Tcp => judge.sockets(case),
             Transport::Tls => judge.tls(case),
+            Transport::Shm => judge.shared_memory(case),
             // Nobody has named a goal for it.
             Transport::Inproc => {}
         }
@@ -199,6 +200,12 @@ impl Judge<'_> {
         }
         self.against(case, Lane::new(Column::Punctual, Transport::Tcp), 0.6);
         self.against(case, self.report.lane(Column::Tonic), 4.0);
+    }
+
+    fn shared_memory(&mut self, case: Case) {
+        if case == Case::Add {
+            self.against(case, Lane::new(Column::Punctual, Transport::Unix), 1.4);
+        }
     }
 
     fn small_beside_bulk(&mut self, case: Case) {

@@ -20,7 +20,7 @@ pub struct Options {
     /// Only these cases; all otherwise
     #[arg(long, value_delimiter = ',')]
     pub case: Vec<Case>,
-    /// unix, tcp, tls or inproc
+    /// unix, tcp, tls, shm (Punctual alone, beside itself over a Unix socket) or inproc
     #[arg(long, default_value = "unix")]
     pub transport: Transport,
     /// Calls in flight, over all connections

@@ -89,6 +89,9 @@ impl Plan {
         if transport == Transport::Tls && case == Case::Echo256 && self.columns.contains(&Column::Punctual) {
             lanes.push(Lane::new(Column::Punctual, Transport::Tcp));
         }
+        if transport == Transport::Shm && case != Case::Idle && self.columns.contains(&Column::Punctual) {
+            lanes.push(Lane::new(Column::Punctual, Transport::Unix));
+        }
         lanes.extend(lanes.first().map(|lane| lane.again()));
         lanes
     }

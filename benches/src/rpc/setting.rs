@@ -44,6 +44,7 @@ impl Setting {
             Transport::Unix => "Unix socket",
             Transport::Tcp => "TCP",
             Transport::Tls => "TLS",
+            Transport::Shm => "shared memory",
             Transport::Inproc => "in process",
         };
         let runtime = match self.runtime {

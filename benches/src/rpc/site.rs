@@ -26,11 +26,11 @@ impl Site {
     /// Where a server is to listen; the kernel chooses ports.
     pub fn to_bind(&self) -> anyhow::Result<String> {
         Ok(match self.transport {
-            Transport::Unix => {
+            Transport::Unix | Transport::Shm => {
                 let path = self.folder.join("bench.sock");
                 // A socket of an earlier trial is nobody's any more: its server has ended.
                 let _ = std::fs::remove_file(&path);
-                format!("unix:{}", path.to_str().context("the temporary folder's name is not UTF-8")?)
+                format!("{}:{}", self.transport, path.to_str().context("the temporary folder's name is not UTF-8")?)
             }
             Transport::Tcp => "tcp://127.0.0.1:0".to_owned(),
             Transport::Tls => "tls://127.0.0.1:0".to_owned(),

@@ -56,6 +56,7 @@ impl Wires {
                 let address = format!("tls://{}", listener.local_addr()?);
                 (Wires::Tls(listener, certificate::acceptor(&site.folder)?), address)
             }
+            Transport::Shm => anyhow::bail!("shared memory is a transport of Punctual's own"),
             Transport::Inproc => {
                 let (sender, receiver) = mpsc::channel(INPROC_BACKLOG);
                 *INPROC_LISTENER.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
@@ -95,6 +96,7 @@ impl Wire {
                 let stream = certificate::connector(&site.folder)?.connect(name, stream).await?;
                 Wire::Tls(Box::new(TlsStream::Client(stream)))
             }
+            Transport::Shm => anyhow::bail!("shared memory is a transport of Punctual's own"),
             Transport::Inproc => {
                 let sender = INPROC_LISTENER.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let (ours, theirs) = tokio::io::duplex(INPROC_BYTES);

@@ -78,7 +78,7 @@ async fn check(column: Column, transport: Transport) -> anyhow::Result<()> {
 async fn every_column_does_the_same_work() {
     let all = async {
         for column in Column::ALL.into_iter().filter(|column| column.is_built()) {
-            for transport in [Transport::Unix, Transport::Tcp, Transport::Tls, Transport::Inproc] {
+            for transport in [Transport::Unix, Transport::Tcp, Transport::Tls, Transport::Shm, Transport::Inproc] {
                 if column.speaks(transport) {
                     let result = check(column, transport).await;
                     assert!(result.is_ok(), "{} over {transport}: {result:?}", column.name());

@@ -89,6 +89,18 @@ fn tls_has_goals_of_its_own() {
     assert_eq!(judge(&report).len(), 1);
 }
 
+/// Guards that shared memory is held against our own Unix socket of the same run.
+#[test]
+fn shared_memory_has_a_goal_of_its_own() {
+    let mut report = empty();
+    report.setting.transport = Transport::Shm;
+    let lane = |transport| Lane::new(Column::Punctual, transport);
+    report.samples.push(sample(Case::Add, lane(Transport::Shm), 0, 150.0, 1.0));
+    report.samples.push(sample(Case::Add, lane(Transport::Unix), 0, 100.0, 1.0));
+    assert_eq!(found(&report, "rate / punctual over unix"), (">= 1.4".to_owned(), Verdict::Met));
+    assert_eq!(judge(&report).len(), 1);
+}
+
 /// Guards the two mixed goals: small calls beside a stream by their p99, idle connections by either side.
 #[test]
 fn mixed_rows() {

@@ -32,8 +32,8 @@ fn good(line: &str) -> Plan {
 /// Guards that each bad option is refused with its name, its value and what to do.
 #[test]
 fn bad_options_are_refused() {
-    refused("--transport shm", &["--transport", "not built yet", "unix, tcp, tls or inproc"]);
-    refused("--transport carrier-pigeon", &["--transport", "carrier-pigeon", "unix, tcp, tls or inproc"]);
+    refused("--transport carrier-pigeon", &["--transport", "carrier-pigeon", "unix, tcp, tls, shm or inproc"]);
+    refused("--transport shm --columns floor", &["floor is not measured over shm"]);
     refused("--conc 0", &["--conc is 0", "1 to 1024"]);
     refused("--conc 1025", &["--conc is 1025", "1 to 1024"]);
     refused("--conns 0", &["--conns is 0"]);
@@ -101,6 +101,9 @@ fn lanes_are_those_that_have_the_calls() {
     assert_eq!(names(&plan, Case::Add), ["punctual", "floor", "tonic", "tarpc", "punctual again"]);
     assert_eq!(names(&plan, Case::Oneway), ["punctual", "floor", "punctual again"]);
     assert_eq!(names(&plan, Case::Duplex4096), ["punctual", "floor", "tonic", "punctual again"]);
+    let shm = good("--transport shm");
+    assert_eq!(shm.columns, [Column::Punctual]);
+    assert_eq!(names(&shm, Case::Add), ["punctual", "punctual over unix", "punctual again"]);
     let tls = good("--columns punctual,floor --transport tls");
     assert_eq!(names(&tls, Case::Echo256), ["punctual", "floor", "punctual over tcp", "punctual again"]);
     assert_eq!(names(&tls, Case::Add), ["punctual", "floor", "punctual again"]);
