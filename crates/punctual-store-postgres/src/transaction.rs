@@ -42,9 +42,13 @@ const ADD_TYPES: [Type; 11] = [
 /// [`ADD`] in a schema of this name, whatever the search path is, which writes nothing where the schema is not the store's.
 fn add_in(schema: &str) -> String {
     // SQL-FORMAT: the name was checked when the address was read: small letters, digits and underscores.
-    let ours =
-        format!("unique_key) WHERE EXISTS (SELECT FROM {schema}.meta WHERE name = 'identity' AND value = $11)),");
-    ADD.replace("INSERT INTO ", &format!("INSERT INTO {schema}.")).replace("unique_key)),", &ours)
+    let ours = format!(
+        "unique_key) WHERE EXISTS (SELECT FROM {schema}.meta
+            WHERE name = 'identity' AND value = $11)),"
+    );
+    // SQL-FORMAT: the same name.
+    let add = ADD.replace("INSERT INTO ", &format!("INSERT INTO {schema}."));
+    add.replace("unique_key)),", &ours)
 }
 
 /// Begins the part with unique keys.
