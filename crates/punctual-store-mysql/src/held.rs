@@ -4,74 +4,16 @@ use crate::claims::{HEAD, TAKE};
 use crate::holdings::{LOCK, LOCK_OWN};
 use crate::schedules::sweeps::{DUE, NEXT_WAKE, WAKES};
 use crate::{MysqlConfig, MysqlStore};
-use bytes::Bytes;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, Params, Row};
 use punctual_clock::{Clock, SystemClock};
 use punctual_task::rows::{FloorGroup, FloorPlace};
-use punctual_task::schedule::Every;
-use punctual_task::{
-    ClaimRequest, Claimed, Declaration, Due, Finish, Missed, NewTask, Next, Outcome, Overflow, ScheduleSpec, Store,
-    Sweep, TaskId, TaskOptions, TaskState, WorkerId, WorkerInfo,
-};
+use punctual_task::{Store, WorkerId};
+use punctual_testkit::turnover::{BATCH, TASKS, age, claim, declare, drain, enqueue, finish, sweep, worker};
 use punctual_testkit::{PrivateServer, ServerKind};
-use std::time::Duration;
 
-/// How many tasks are claimed and finished under the read view.
-const TASKS: usize = 20_000;
-const BATCH: u32 = 500;
-const METHOD: &str = "Demo/run";
 /// How often a statement is run for one count: what the server does besides is then small.
 const RUNS: u64 = 100;
-
-async fn enqueue(store: &MysqlStore) {
-    for _ in 0..TASKS / BATCH as usize {
-        let mut ids = store.draw_ids(BATCH).await.expect("ids");
-        let task = |id: TaskId| NewTask {
-            id,
-            method: METHOD.to_owned(),
-            queue: "Demo".to_owned(),
-            level: 1,
-            due: Due::Now,
-            args: Bytes::from_static(b"{}"),
-            schema: 7,
-            options: TaskOptions::default(),
-            key: None,
-        };
-        store.enqueue(std::iter::from_fn(|| ids.take()).map(task).collect()).await.expect("an enqueue");
-    }
-}
-
-/// Waits until a floor may stand at the very head: while that is younger than a second, what was claimed in the second before
-/// it is read again, and a fast machine does all of this in less.
-async fn age(store: &MysqlStore) {
-    let written = store.now().await.expect("the time");
-    while store.now().await.expect("the time") <= written.after(Duration::from_secs(1)) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// Claims and finishes some; gives how many.
-async fn drain(store: &MysqlStore, worker: WorkerId, limit: u32) -> usize {
-    let request = ClaimRequest { queue: None, methods: vec![METHOD.to_owned()], limit, suspects: false };
-    let tasks = store.claim(worker, request).await.expect("a claim").tasks;
-    finish(store, worker, &tasks).await;
-    tasks.len()
-}
-
-async fn finish(store: &MysqlStore, worker: WorkerId, tasks: &[Claimed]) {
-    let now = store.now().await.expect("the time");
-    let finish = |task: &Claimed| Finish {
-        task: task.task,
-        n: task.n,
-        started: now,
-        ended: now,
-        outcome: Outcome::Succeeded,
-        out: Bytes::from_static(b"null"),
-        next: Next::Final(TaskState::Succeeded),
-    };
-    store.finish(worker, tasks.iter().map(finish).collect()).await.expect("a finish");
-}
 
 /// Pages that the server has looked at since it began.
 async fn looked_at(conn: &mut Conn) -> u64 {
@@ -102,11 +44,6 @@ impl HeldView {
         let hold = "START TRANSACTION WITH CONSISTENT SNAPSHOT; SELECT COUNT(*) FROM punctual_ready";
         holding.query_drop(hold).await.expect("a read view");
         Some(HeldView { store, looking, holding, _server: server })
-    }
-
-    async fn worker(&self) -> WorkerId {
-        let info = WorkerInfo { name: "w".to_owned(), slots: 9 };
-        self.store.register(info, Duration::from_secs(3_600)).await.expect("a worker")
     }
 
     async fn close(self) {
@@ -162,8 +99,7 @@ async fn pages<const N: usize>(conn: &mut Conn, statements: [(&str, Params); N])
 
 /// What it looks at to lock what a finish of one task is of: by its row, and by its worker.
 async fn finish_pages(held: &mut HeldView, worker: WorkerId) -> [u64; 2] {
-    let request = ClaimRequest { queue: None, methods: vec![METHOD.to_owned()], limit: 1, suspects: false };
-    let tasks = held.store.claim(worker, request).await.expect("a claim").tasks;
+    let tasks = claim(&held.store, worker, 1).await;
     let rows = held.store.shared().claim_rows().of(tasks.iter().map(|task| task.task.0)).expect("its row is known");
     let [row] = rows.as_slice() else { panic!("{rows:?}") };
     let found: Option<i64> = held
@@ -185,7 +121,7 @@ async fn a_held_read_view_does_not_slow_claims_and_finishes() {
     let Some(mut held) = HeldView::open().await else { return };
     enqueue(&held.store).await;
     age(&held.store).await;
-    let worker = held.worker().await;
+    let worker = worker(&held.store).await;
     let [first, _] = claim_pages(&mut held, worker).await;
     let [first_finish, _] = finish_pages(&mut held, worker).await;
     let mut drained = 0;
@@ -201,8 +137,6 @@ async fn a_held_read_view_does_not_slow_claims_and_finishes() {
     held.close().await;
 }
 
-/// How many schedules are swept.
-const SCHEDULES: usize = 300;
 /// How often each is swept under the read view.
 const SWEEPS: usize = 25;
 /// All of them are as far behind.
@@ -210,19 +144,10 @@ const BEHIND: &str =
     "UPDATE punctual_position SET wake = cursor_at - 900000000, cursor_slot = cursor_slot - 1800000000,
     cursor_at = cursor_at - 900000000";
 
-/// Sweeps one slot of each schedule, and runs what that made.
-async fn sweep(held: &HeldView, worker: WorkerId) {
-    let one = Sweep { schedules_max: 500, window_max: 1 };
-    let report = held.store.materialise(one).await.expect("a sweep");
-    let created: usize = report.schedules.iter().map(|one| one.tasks.len()).sum();
-    assert_eq!(created, SCHEDULES, "{report:?}");
-    assert_eq!(drain(&held.store, worker, BATCH).await, SCHEDULES);
-}
-
 /// What it looks at to find the first due schedule and the next, from the floor that the store has now and from the beginning.
 async fn sweep_pages(held: &mut HeldView, worker: WorkerId) -> [u64; 2] {
     let floor = loop {
-        sweep(held, worker).await;
+        sweep(&held.store, worker).await;
         let look = held.store.shared().sweep_floors().look(SystemClock.now());
         if look.iter().next().is_some() {
             break look.floor(WAKES).0;
@@ -242,19 +167,11 @@ async fn sweep_pages(held: &mut HeldView, worker: WorkerId) -> [u64; 2] {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_read_view_does_not_slow_sweeps() {
     let Some(mut held) = HeldView::open().await else { return };
-    let anchor = held.store.now().await.expect("the time").before(Duration::from_secs(1_000));
-    for number in 0..SCHEDULES {
-        let rule = Every::new(Duration::from_secs(1)).anchor(anchor).into();
-        let mut spec = ScheduleSpec::new(format!("s{number}"), rule, METHOD, Bytes::from_static(b"{}"));
-        let max_age = Duration::from_secs(86_400);
-        spec.missed = Missed::All { max_count: ScheduleSpec::CATCH_UP_MAX, max_age, overflow: Overflow::Halt };
-        spec.max_pending = 10;
-        held.store.declare(Declaration { spec, revision: 0 }).await.expect("a declaration");
-    }
+    declare(&held.store).await;
     held.looking.query_drop(BEHIND).await.expect("put back");
-    let worker = held.worker().await;
+    let worker = worker(&held.store).await;
     for _ in 0..SWEEPS {
-        sweep(&held, worker).await;
+        sweep(&held.store, worker).await;
     }
     age(&held.store).await;
     let [last, unbounded] = sweep_pages(&mut held, worker).await;

@@ -9,6 +9,7 @@ pub mod one_by_one;
 pub mod private_server;
 pub mod store_model;
 pub mod store_suite;
+pub mod turnover;
 
 pub use clock::{CountingClock, SteppedClock};
 pub use cut_proxy::{Cut, CutProxy};
