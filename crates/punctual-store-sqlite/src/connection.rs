@@ -73,6 +73,16 @@ impl Sql for Connection {
     }
 }
 
+/// Whose file it is, by its mark, then how many objects are in it, then its mark again: `true` if ours, `false` if nobody's yet. Another
+/// process may make the tables between two looks, and marks the file in the same commit.
+fn whose(before: i32, objects: i64, after: i32) -> Option<bool> {
+    match (before, objects, after) {
+        (APPLICATION_ID, ..) | (.., APPLICATION_ID) => Some(true),
+        (0, 0, 0) => Some(false),
+        _ => None,
+    }
+}
+
 impl Db {
     /// A prepared statement. Its text is a constant, so that it is prepared once a connection.
     pub(crate) fn sql(&self, text: &'static str) -> Done<CachedStatement<'_>> {
@@ -149,13 +159,11 @@ impl Db {
     /// # Errors
     /// [`StoreErrorKind::Corrupt`] for a file of another program.
     pub(crate) fn owner(&self, location: &Location) -> Done<bool> {
-        let id: i32 = self.conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
-        if id == APPLICATION_ID {
-            return Ok(true);
-        }
+        let id = || self.conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
+        let before = id()?;
         let objects: i64 = self.conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        if id == 0 && objects == 0 {
-            return Ok(false);
+        if let Some(ours) = whose(before, objects, id()?) {
+            return Ok(ours);
         }
         Err(Fault::Store(StoreError::new(
             StoreErrorKind::Corrupt,
@@ -210,6 +218,16 @@ fn polls(wait: Duration) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file whose tables another process makes between two looks is ours, and never a stranger's.
+    #[test]
+    fn a_file_that_is_being_made_is_ours() {
+        assert_eq!(whose(APPLICATION_ID, 20, APPLICATION_ID), Some(true));
+        assert_eq!(whose(0, 20, APPLICATION_ID), Some(true), "made before the second look");
+        assert_eq!(whose(0, 0, APPLICATION_ID), Some(true), "made before the third look");
+        assert_eq!(whose(0, 0, 0), Some(false));
+        assert_eq!([whose(0, 1, 0), whose(7, 0, 7), whose(7, 20, 7)], [None; 3]);
+    }
 
     /// A SQLite with the corruption bug is refused by both its version and the one that is needed.
     #[test]
