@@ -226,9 +226,10 @@ struct Chosen {
 async fn act(act: Act, chosen: Chosen, target: TargetFlags, output: &mut Output) -> Result<(), Failure> {
     let Chosen { ids, all, dry_run, filter: FilterArgs { queue, method, schedule } } = chosen;
     let (state, flag) = act.all();
-    if !all && (queue.is_some() || method.is_some() || schedule.is_some()) {
+    // The parser lets go of what `dry_run` requires where tasks are named, since that conflicts with them.
+    if !all && (dry_run || queue.is_some() || method.is_some() || schedule.is_some()) {
         return Err(Failure::usage(format!(
-            "--queue, --method and --schedule choose among {state} tasks; add {flag}, or name tasks only"
+            "--dry-run, --queue, --method and --schedule go with {state} tasks; add {flag}, or name tasks only"
         )));
     }
     let (acts, listed) = target
