@@ -102,7 +102,8 @@ impl Bound {
                 Failure::from(status).map_message(|text| format!("HTTP cannot ask the daemon's own server: {text}"))
             })?;
         let app = Arc::new(app);
-        tokio::spawn(Watch::run(Arc::clone(&app.watch), engine, events, app.stopping()));
+        let begun = Watch::begin(&engine).await;
+        tokio::spawn(Watch::run(Arc::clone(&app.watch), engine, events, begun, app.stopping()));
         let listening = Listening::start(listener, &app);
         Ok(Running { address, app, tokens, listening })
     }

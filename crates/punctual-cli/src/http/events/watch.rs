@@ -25,6 +25,10 @@ const SCHEDULES_MAX: usize = 10_000;
 #[derive(Debug, Default)]
 pub(in crate::http) struct Watch(Notify);
 
+/// How everything was before the first client could change it.
+#[derive(Debug)]
+pub(in crate::http) struct Begun(Option<Seen>);
+
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Seen {
@@ -56,14 +60,19 @@ impl Watch {
         self.0.notify_one();
     }
 
+    /// The first look: what changes from here on is told.
+    pub(in crate::http) async fn begin(engine: &Engine) -> Begun {
+        Begun(look(engine.store()).await.ok().map(|(_, seen)| seen))
+    }
+
     /// Looks until the daemon stops.
     pub(in crate::http) async fn run(
         self: Arc<Self>,
         engine: Engine,
         buffer: Arc<Buffer>,
+        Begun(mut before): Begun,
         mut stopping: watch::Receiver<bool>,
     ) {
-        let mut before: Option<Seen> = None;
         let mut lost = false;
         loop {
             let looked = tokio::select! {
