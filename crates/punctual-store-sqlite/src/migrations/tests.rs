@@ -7,11 +7,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// What a later build would know: all versions of this one, and one more.
-static LATER: [Migration; 3] = [
+static LATER: [Migration; 4] = [
     MIGRATIONS[0],
     MIGRATIONS[1],
+    MIGRATIONS[2],
     Migration {
-        version: 3,
+        version: 4,
         name: "later",
         up: "CREATE TABLE extra (id INTEGER PRIMARY KEY); INSERT INTO extra (id) VALUES (1);",
         down: "DROP TABLE extra;",
@@ -25,8 +26,8 @@ static BROKEN: [Migration; 2] = [
 ];
 
 /// The first version, changed after it was applied elsewhere.
-static TAMPERED: [Migration; 2] =
-    [Migration { up: "CREATE TABLE meta (name TEXT, value TEXT);", ..MIGRATIONS[0] }, MIGRATIONS[1]];
+static TAMPERED: [Migration; 3] =
+    [Migration { up: "CREATE TABLE meta (name TEXT, value TEXT);", ..MIGRATIONS[0] }, MIGRATIONS[1], MIGRATIONS[2]];
 
 fn migrator(dir: &TempDir, known: &'static [Migration]) -> Migrator {
     let path = dir.path().join("m.db");
@@ -56,13 +57,13 @@ fn up_and_down_meet() {
     let migrator = migrator(&dir, &LATER);
     assert_eq!(migrator.version(), Ok(0));
     let mut seen = vec![objects(&migrator)];
-    for version in 1..=3 {
+    for version in 1..=latest(&LATER) {
         assert_eq!(versions(&migrator.up(Some(version)).expect("up")), [version]);
         assert_eq!(migrator.version(), Ok(version));
         seen.push(objects(&migrator));
     }
     assert_eq!(migrator.up(None).expect("up"), Vec::<&Migration>::new());
-    for version in (0..3).rev() {
+    for version in (0..latest(&LATER)).rev() {
         assert_eq!(versions(&migrator.down(version).expect("down")), [version + 1]);
         // The list of applied versions is all that stays.
         let version = version as usize;
@@ -71,7 +72,7 @@ fn up_and_down_meet() {
         }
     }
     assert_eq!(objects(&migrator).len(), 1);
-    assert_eq!(versions(&migrator.up(None).expect("up")), [1, 2, 3]);
+    assert_eq!(versions(&migrator.up(None).expect("up")), [1, 2, 3, 4]);
     let refused = migrator.up(Some(9)).expect_err("there is no ninth");
     assert_eq!(refused.kind(), StoreErrorKind::Refused);
 }
@@ -95,7 +96,7 @@ fn newer_tables_are_refused() {
     let older = migrator(&dir, &MIGRATIONS);
     for refused in [older.version().expect_err("newer"), older.up(None).expect_err("newer")] {
         assert_eq!(refused.kind(), StoreErrorKind::Version);
-        assert!(refused.to_string().contains("version 3") && refused.to_string().contains("up to 2"), "{refused}");
+        assert!(refused.to_string().contains("version 4") && refused.to_string().contains("up to 3"), "{refused}");
     }
 }
 
@@ -123,7 +124,7 @@ fn live_workers_keep_their_tables() {
     assert_eq!(refused.kind(), StoreErrorKind::Refused);
     crate::workers::retire(&mut session, worker).expect("a retirement");
     drop(session);
-    assert_eq!(versions(&migrator(&dir, &MIGRATIONS).down(0).expect("down")), [2, 1]);
+    assert_eq!(versions(&migrator(&dir, &MIGRATIONS).down(0).expect("down")), [3, 2, 1]);
 }
 
 /// Many processes that open a new file at once make its tables once.
