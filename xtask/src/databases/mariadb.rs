@@ -22,6 +22,9 @@ pub(super) struct Mariadb {
     password: String,
 }
 
+/// Its temporary files, in a folder of its own.
+const TEMPORARY: &str = "my-tmp";
+
 impl Mariadb {
     /// Makes the system tables below `folder`.
     ///
@@ -36,7 +39,12 @@ impl Mariadb {
         let data = folder.join("my");
         fs::create_dir(&data).context("the folder of MariaDB cannot be made")?;
         account::give(&data, account)?;
+        // Who starts deletes what others left there of temporary tables, or have there now.
+        let temporary = folder.join(TEMPORARY);
+        fs::create_dir(&temporary).context("the folder of MariaDB's temporary files cannot be made")?;
+        account::give(&temporary, account)?;
         let mut make = programs.install();
+        make.env("TMPDIR", &temporary);
         make.arg(format!("--datadir={}", data.display()));
         // Forced, since it would refuse a machine whose name cannot be looked up, and no name matters here.
         make.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--force"]);
@@ -77,6 +85,7 @@ impl Site for Mariadb {
         };
         let below = |name: &str| self.folder.join(name).to_string_lossy().into_owned();
         set("datadir", &below("my"));
+        set("tmpdir", &below(TEMPORARY));
         set("socket", &below("my.sock"));
         set("pid-file", &below("my.pid"));
         set("init-file", &below("my-first.sql"));
